@@ -1,0 +1,66 @@
+/** Tenants, API keys, and the scopes that say what a key may do. */
+import { z } from 'zod'
+import { idSchema, instantSchema, nameSchema, pageOf, pageQuery } from './common.ts'
+
+/**
+ * `read`: look. `enqueue`: start runs of existing jobs. `operate`: pause, resume, trigger, cancel. `admin`: change jobs,
+ * schedules and keys of the tenant. `platform`: make tenants and keys for them. A higher one contains those before it,
+ * except `platform`, which stands alone.
+ */
+export const scopes = ['read', 'enqueue', 'operate', 'admin', 'platform'] as const
+export type Scope = (typeof scopes)[number]
+
+const implied: Readonly<Record<Scope, readonly Scope[]>> = {
+  read: ['read'],
+  enqueue: ['read', 'enqueue'],
+  operate: ['read', 'enqueue', 'operate'],
+  admin: ['read', 'enqueue', 'operate', 'admin'],
+  platform: ['platform'],
+}
+
+/** Whether a key that was given `granted` may do what needs `needed`. */
+export function scopeAllows(granted: readonly Scope[], needed: Scope): boolean {
+  return granted.some((scope) => implied[scope].includes(needed))
+}
+
+export const tenantCreateSchema = z.strictObject({ name: nameSchema }).meta({ id: 'TenantCreate' })
+export const tenantSchema = z
+  .strictObject({ id: idSchema, name: nameSchema, createdAt: instantSchema })
+  .meta({ id: 'Tenant' })
+export type Tenant = z.infer<typeof tenantSchema>
+export const tenantListQuery = z.strictObject({ ...pageQuery })
+export const tenantPageSchema = pageOf(tenantSchema)
+
+export const keyCreateSchema = z
+  .strictObject({
+    name: nameSchema,
+    scopes: z.array(z.enum(scopes)).min(1).max(scopes.length),
+    expiresAt: instantSchema.optional(),
+    tenant: nameSchema.optional().meta({ description: 'Another tenant than your own; needs the scope `platform`' }),
+  })
+  .meta({ id: 'KeyCreate' })
+export type KeyCreate = z.infer<typeof keyCreateSchema>
+
+export const keySchema = z
+  .strictObject({
+    id: idSchema,
+    name: nameSchema,
+    prefix: z.string(),
+    scopes: z.array(z.enum(scopes)),
+    createdAt: instantSchema,
+    expiresAt: instantSchema.nullable(),
+    revokedAt: instantSchema.nullable(),
+    lastUsedAt: instantSchema.nullable(),
+  })
+  .meta({ id: 'Key' })
+export type Key = z.infer<typeof keySchema>
+export const keyCreatedSchema = z
+  .strictObject({ ...keySchema.shape, secret: z.string().meta({ description: 'Shown this once' }) })
+  .meta({ id: 'KeyCreated' })
+export type KeyCreated = z.infer<typeof keyCreatedSchema>
+export const keyListQuery = z.strictObject({ ...pageQuery })
+export const keyPageSchema = pageOf(keySchema)
+
+export const whoamiSchema = z
+  .strictObject({ tenant: tenantSchema, keyId: idSchema, scopes: z.array(z.enum(scopes)) })
+  .meta({ id: 'Whoami' })

@@ -1,0 +1,10 @@
+/** The contract: what every part of Belfry, and everybody who speaks to it, agrees on. */
+export * from './access.ts'
+export * from './common.ts'
+export * from './errors.ts'
+export * from './events.ts'
+export * from './jobs.ts'
+export * from './routes.ts'
+export * from './runs.ts'
+export * from './schedules.ts'
+export * from './states.ts'

@@ -1,0 +1,147 @@
+/** Jobs: handler, retry policy, timeouts, delivery. A job is versioned: each change of its definition is a new version. */
+import { z } from 'zod'
+import { durationMsSchema, idSchema, instantSchema, jsonSchema, nameSchema, pageOf, pageQuery, safeText } from './common.ts'
+import { deliveries } from './states.ts'
+
+const hourMs = 3_600_000
+
+export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+
+/** Headers that Belfry or the HTTP protocol sets; a job may not. */
+export const reservedHeaders = [
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'idempotency-key',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'traceparent',
+  'transfer-encoding',
+  'upgrade',
+] as const
+
+const headerName = z
+  .string()
+  .min(1)
+  .max(128)
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, { error: 'is not a valid HTTP header name' })
+  .refine((name) => !(reservedHeaders as readonly string[]).includes(name.toLowerCase()), {
+    error: 'is set by Belfry or by the protocol; leave it out',
+  })
+  .refine((name) => !name.toLowerCase().startsWith('belfry-'), {
+    error: 'headers that begin with "Belfry-" are set by Belfry; choose another name',
+  })
+
+const headerValue = z
+  .string()
+  .max(8192)
+  .regex(/^[\t\x20-\x7e\x80-\xff]*$/, { error: 'must not contain control characters or line breaks' })
+
+function urlFault(text: string): string | undefined {
+  if (!URL.canParse(text)) return 'is not an absolute URL; write it like https://example.com/path'
+  const url = new URL(text)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    return `has the scheme "${url.protocol.slice(0, -1)}"; only http and https are called`
+  }
+  if (url.username !== '' || url.password !== '') {
+    return 'must not hold credentials; send them in an "Authorization" header'
+  }
+  if (/[\u0000-\u0020\u007f\\]/.test(text)) return 'must not contain spaces, backslashes or control characters'
+  if (url.hash !== '') return 'must not have a fragment (#…); it is never sent'
+  return undefined
+}
+
+export const targetUrlSchema = z
+  .string()
+  .min(1)
+  .max(2048)
+  .superRefine((text, context) => {
+    const fault = urlFault(text)
+    if (fault !== undefined) context.addIssue({ code: 'custom', message: fault })
+  })
+  .meta({ examples: ['https://example.com/hooks/report'] })
+
+export const httpHandlerSchema = z
+  .strictObject({
+    kind: z.literal('http'),
+    url: targetUrlSchema,
+    method: z.enum(httpMethods).default('POST'),
+    headers: z
+      .record(headerName, headerValue)
+      .refine((headers) => Object.keys(headers).length <= 64, { error: 'at most 64 headers' })
+      .default({}),
+    body: safeText(262_144).optional().meta({
+      description: 'Sent as it is. Without it the input of the run is sent as JSON (not for GET and HEAD).',
+    }),
+  })
+  .refine((handler) => handler.body === undefined || !['GET', 'HEAD'].includes(handler.method), {
+    error: 'GET and HEAD carry no body; remove it or use another method',
+    path: ['body'],
+  })
+  .meta({ id: 'HttpHandler' })
+export type HttpHandlerDefinition = z.infer<typeof httpHandlerSchema>
+
+/** Full jitter: the delay is drawn between 0 and min(cap, base × 2^(n−1)). */
+export const retryPolicySchema = z
+  .strictObject({
+    maxAttempts: z.int().min(1).max(1000).default(3),
+    backoff: z.enum(['exponential', 'fixed']).default('exponential'),
+    baseMs: durationMsSchema(24 * hourMs).default(1_000),
+    capMs: durationMsSchema(24 * hourMs).default(300_000),
+    jitter: z.enum(['full', 'none']).default('full'),
+  })
+  .meta({ id: 'RetryPolicy' })
+export type RetryPolicy = z.infer<typeof retryPolicySchema>
+
+export const jobDefinitionSchema = z
+  .strictObject({
+    handler: z.discriminatedUnion('kind', [httpHandlerSchema]),
+    retry: retryPolicySchema.prefault({}),
+    attemptTimeoutMs: durationMsSchema(24 * hourMs, 100).default(60_000),
+    delivery: z.enum(deliveries).default('at_least_once'),
+    queue: nameSchema.default('default'),
+    priority: z.int().min(-100).max(100).default(0).meta({ description: 'Higher runs earlier, within the tenant' }),
+  })
+  .meta({ id: 'JobDefinition' })
+export type JobDefinition = z.infer<typeof jobDefinitionSchema>
+
+export const jobCreateSchema = z
+  .strictObject({ name: nameSchema, description: safeText(1024).default(''), ...jobDefinitionSchema.shape })
+  .meta({ id: 'JobCreate' })
+export type JobCreate = z.infer<typeof jobCreateSchema>
+
+export const jobSchema = z
+  .strictObject({
+    id: idSchema,
+    name: nameSchema,
+    description: z.string(),
+    version: z.int(),
+    ...jobDefinitionSchema.shape,
+    createdAt: instantSchema,
+    updatedAt: instantSchema,
+  })
+  .meta({ id: 'Job' })
+export type Job = z.infer<typeof jobSchema>
+
+/** Merge of the fields given; a changed definition becomes a new version, runs that exist keep theirs. */
+export const jobUpdateSchema = z
+  .strictObject({
+    description: safeText(1024).optional(),
+    handler: jobDefinitionSchema.shape.handler.optional(),
+    retry: retryPolicySchema.optional(),
+    attemptTimeoutMs: durationMsSchema(24 * hourMs, 100).optional(),
+    delivery: z.enum(deliveries).optional(),
+    queue: nameSchema.optional(),
+    priority: z.int().min(-100).max(100).optional(),
+  })
+  .meta({ id: 'JobUpdate' })
+export type JobUpdate = z.infer<typeof jobUpdateSchema>
+
+export const jobListQuery = z.strictObject({ ...pageQuery, name: nameSchema.optional() })
+export const jobPageSchema = pageOf(jobSchema)
+export const jobInputSchema = jsonSchema

@@ -1,0 +1,94 @@
+/** Runs and their attempts: one execution of a job, its tries, what each answered. */
+import { z } from 'zod'
+import { idSchema, instantSchema, jsonSchema, nameSchema, pageOf, pageQuery, safeText } from './common.ts'
+import { attemptOutcomes, deliveries, runReasons, runSources, runStates } from './states.ts'
+
+/** Bytes of a target's response that are kept with an attempt. */
+export const maxCapturedBytes = 16 * 1024
+
+export const runCreateSchema = z
+  .strictObject({
+    job: nameSchema,
+    input: jsonSchema.optional(),
+    runAt: instantSchema.optional().meta({ description: 'Not before this; now if left out or past' }),
+    queue: nameSchema.optional(),
+    priority: z.int().min(-100).max(100).optional(),
+  })
+  .meta({ id: 'RunCreate' })
+export type RunCreate = z.infer<typeof runCreateSchema>
+
+export const runErrorSchema = z
+  .strictObject({ code: z.string(), message: z.string() })
+  .meta({ id: 'RunError', description: 'Why an attempt failed: a stable code and words' })
+export type RunError = z.infer<typeof runErrorSchema>
+
+export const attemptSchema = z
+  .strictObject({
+    number: z.int(),
+    outcome: z.enum([...attemptOutcomes, 'running']),
+    startedAt: instantSchema,
+    endedAt: instantSchema.nullable(),
+    durationMs: z.int().nullable(),
+    error: runErrorSchema.nullable(),
+    httpStatus: z.int().nullable(),
+    response: z.string().nullable(),
+    responseTruncated: z.boolean(),
+    responseCapBytes: z.int(),
+    retryAt: instantSchema.nullable().meta({ description: 'When the next attempt becomes due' }),
+    workerId: idSchema.nullable().meta({ description: 'Session of the worker' }),
+    leaseEpoch: z.int(),
+  })
+  .meta({ id: 'Attempt' })
+export type Attempt = z.infer<typeof attemptSchema>
+
+const runCore = {
+  id: idSchema,
+  jobId: idSchema,
+  job: nameSchema,
+  jobVersion: z.int(),
+  scheduleId: idSchema.nullable(),
+  scheduledFor: instantSchema.nullable().meta({ description: 'Nominal time of the occurrence that asked for it' }),
+  source: z.enum(runSources),
+  state: z.enum(runStates),
+  reason: z.enum(runReasons).nullable(),
+  queue: nameSchema,
+  priority: z.int(),
+  delivery: z.enum(deliveries),
+  attempts: z.int().meta({ description: 'Attempts begun so far' }),
+  maxAttempts: z.int(),
+  idempotencyKey: z.string(),
+  createdAt: instantSchema,
+  dueAt: instantSchema.meta({ description: 'When it was, or is, first meant to start' }),
+  nextAttemptAt: instantSchema.nullable(),
+  startedAt: instantSchema.nullable().meta({ description: 'Start of the first attempt' }),
+  finishedAt: instantSchema.nullable(),
+  lateMs: z.int().nullable().meta({ description: 'startedAt − dueAt, in ms' }),
+  cancelRequested: z.boolean(),
+}
+
+export const runSummarySchema = z.strictObject(runCore).meta({ id: 'RunSummary' })
+export type RunSummary = z.infer<typeof runSummarySchema>
+
+export const runSchema = z
+  .strictObject({ ...runCore, input: z.json().nullable(), attemptList: z.array(attemptSchema) })
+  .meta({ id: 'Run' })
+export type Run = z.infer<typeof runSchema>
+
+const stateList = z
+  .string()
+  .max(256)
+  .transform((text) => text.split(','))
+  .pipe(z.array(z.enum(runStates)).min(1))
+
+export const runListQuery = z.strictObject({
+  ...pageQuery,
+  state: stateList.optional().meta({ description: 'One or more states, separated by commas' }),
+  jobId: idSchema.optional(),
+  job: nameSchema.optional(),
+  scheduleId: idSchema.optional(),
+  createdAfter: instantSchema.optional(),
+  createdBefore: instantSchema.optional(),
+})
+export const runPageSchema = pageOf(runSummarySchema)
+
+export const cancelSchema = z.strictObject({ reason: safeText(512).default('') }).meta({ id: 'Cancel' })

@@ -1,0 +1,79 @@
+/**
+ * A service that does one thing again and again: run, wait, run. The wait ends early on `wake`. A failed round is
+ * reported as `role_failed` and tried again after a growing, jittered pause, so one bad round never ends a role.
+ */
+import type { Clock } from '../ports/clock.ts'
+import type { EventSink } from '../ports/event-sink.ts'
+import type { Random } from '../ports/random.ts'
+import type { Service } from '../ports/service.ts'
+
+const firstRetryMs = 100
+const longestRetryMs = 10_000
+
+export interface LoopOptions {
+  readonly name: string
+  readonly clock: Clock
+  readonly random: Random
+  readonly events: EventSink
+  /** One round. Answers how long to wait until the next, ms. The signal fires on stop. */
+  readonly round: (signal: AbortSignal) => Promise<number>
+  /** Called once after the last round. */
+  readonly onStop?: () => Promise<void>
+}
+
+export interface Loop extends Service {
+  /** Ends the present wait, or makes the next one zero if a round is under way. */
+  wake(): void
+}
+
+export function createLoop(options: LoopOptions): Loop {
+  const { clock, random, events } = options
+  let stopping: AbortController | undefined
+  let running: Promise<void> | undefined
+  let wait = new AbortController()
+  let woken = false
+  let failures = 0
+
+  async function round(signal: AbortSignal): Promise<number> {
+    try {
+      const waitMs = await options.round(signal)
+      failures = 0
+      return waitMs
+    } catch (error) {
+      if (signal.aborted) return 0
+      const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(failures++, 10))
+      const retryInMs = Math.round(ceilingMs * (0.5 + random.next() / 2))
+      events.emit('role_failed', { role: options.name, error, retryInMs })
+      return retryInMs
+    }
+  }
+
+  async function run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      woken = false
+      const waitMs = await round(signal)
+      if (signal.aborted) break
+      if (woken && failures === 0) continue
+      wait = new AbortController()
+      await clock.sleep(waitMs, AbortSignal.any([wait.signal, signal]))
+    }
+    await options.onStop?.()
+  }
+
+  return {
+    name: options.name,
+    wake() {
+      woken = true
+      wait.abort()
+    },
+    async start() {
+      if (running !== undefined) return
+      stopping = new AbortController()
+      running = run(stopping.signal)
+    },
+    async stop() {
+      stopping?.abort()
+      await running
+    },
+  }
+}

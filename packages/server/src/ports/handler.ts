@@ -1,0 +1,50 @@
+/**
+ * How a run is executed. One implementation a handler kind; a handler never throws for what the target does, it answers.
+ */
+import type { HandlerKind, JobDefinition, RunError } from '@belfry/contract'
+
+export interface HandlerRequest {
+  readonly runId: string
+  readonly tenantId: string
+  readonly jobId: string
+  readonly attempt: number
+  readonly leaseEpoch: number
+  /** Nominal time of the occurrence, epoch ms; null for a run on demand. */
+  readonly scheduledForMs: number | null
+  /** Same over all attempts of the run. */
+  readonly idempotencyKey: string
+  readonly input: unknown
+  readonly handler: JobDefinition['handler']
+  readonly timeoutMs: number
+  /** W3C trace context of this attempt. */
+  readonly traceparent: string
+  /** Fires on timeout, cancel, lost lease and shutdown; `signal.reason` is an AbortReason. */
+  readonly signal: AbortSignal
+}
+
+export type AbortReason = 'timeout' | 'cancel' | 'lease_lost' | 'shutdown'
+
+export interface HandlerFacts {
+  readonly httpStatus?: number
+  /** What the target answered, capped; text. */
+  readonly response?: string
+  readonly responseTruncated?: boolean
+}
+
+export type HandlerResult =
+  | ({ readonly outcome: 'succeeded' } & HandlerFacts)
+  | ({
+      readonly outcome: 'failed'
+      readonly error: RunError
+      /** False: trying again cannot help (for example a target that is not allowed). */
+      readonly retryable: boolean
+      /** What the target asked for, at least this long until the next attempt. */
+      readonly retryAfterMs?: number
+    } & HandlerFacts)
+
+export interface Handler {
+  readonly kind: HandlerKind
+  /** Ends soon after `signal` fires. The worker decides from the signal's reason what that end means. */
+  execute(request: HandlerRequest): Promise<HandlerResult>
+  close(): Promise<void>
+}

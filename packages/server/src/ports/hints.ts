@@ -1,0 +1,16 @@
+/**
+ * Hints make things faster, never right: "something is ready in this queue", "a timer near its time changed", "a cancel
+ * waits for you". Each may be lost, doubled or late; the polling behind it is the truth. Publishing is debounced (at most
+ * one per topic and key each 50 ms, the first at once) and never fails the caller.
+ */
+
+export type Hint =
+  | { readonly topic: 'ready'; readonly key: string /* queue */ }
+  | { readonly topic: 'timers'; readonly key: string /* shard, as decimal */ }
+  | { readonly topic: 'cancel'; readonly key: string /* session id */ }
+
+export interface Hints {
+  publish(hint: Hint): void
+  /** Calls `listener` for every hint, from this process or another, until the returned function is called. */
+  subscribe(listener: (hint: Hint) => void): () => void
+}
