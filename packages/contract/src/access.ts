@@ -34,7 +34,11 @@ export const tenantPageSchema = pageOf(tenantSchema)
 export const keyCreateSchema = z
   .strictObject({
     name: nameSchema,
-    scopes: z.array(z.enum(scopes)).min(1).max(scopes.length),
+    scopes: z
+      .array(z.enum(scopes))
+      .min(1)
+      .max(scopes.length)
+      .refine((list) => new Set(list).size === list.length, { error: 'name each scope once' }),
     expiresAt: instantSchema.optional(),
     tenant: nameSchema.optional().meta({ description: 'Another tenant than your own; needs the scope `platform`' }),
   })
@@ -55,11 +59,20 @@ export const keySchema = z
   .meta({ id: 'Key' })
 export type Key = z.infer<typeof keySchema>
 export const keyCreatedSchema = z
-  .strictObject({ ...keySchema.shape, secret: z.string().meta({ description: 'Shown this once' }) })
+  .strictObject({
+    ...keySchema.shape,
+    secret: z.string().nullable().meta({
+      description:
+        'The whole key, shown this once and stored nowhere. Null when an Idempotency-Key replays the answer: if you never saw it, revoke this key and make another.',
+    }),
+  })
   .meta({ id: 'KeyCreated' })
 export type KeyCreated = z.infer<typeof keyCreatedSchema>
 export const keyListQuery = z.strictObject({ ...pageQuery })
 export const keyPageSchema = pageOf(keySchema)
+
+/** Nothing may be said; the body may be left out. */
+export const revokeSchema = z.strictObject({}).meta({ id: 'Revoke' })
 
 export const whoamiSchema = z
   .strictObject({ tenant: tenantSchema, keyId: idSchema, scopes: z.array(z.enum(scopes)) })

@@ -1,6 +1,7 @@
 /**
  * Schema parts that several resources share: ids, names, instants, durations, pages, limits. Every object schema of the
- * contract is strict: an unknown field is refused by name.
+ * contract is strict: an unknown field is refused by name. In zod, `.optional()` after `.default()` still fills in the
+ * default, so schemas of changes are written without defaults.
  */
 import { z } from 'zod'
 
@@ -8,19 +9,37 @@ import { z } from 'zod'
 export const maxBodyBytes = 1024 * 1024
 /** Bytes of a JSON input, serialized. */
 export const maxInputBytes = 256 * 1024
+/** Levels of objects and lists inside each other, in any JSON that Belfry takes. */
+export const maxJsonDepth = 64
+
+export type JsonValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue }
 
 /** Bytes of a text in UTF-8. */
 export const utf8Bytes = (text: string): number => new TextEncoder().encode(text).length
 
-const noNul = (text: string): boolean => !text.includes('\u0000')
+/** Why Postgres could not keep this text, with the fix; undefined where it can. */
+function textFault(text: string): string | undefined {
+  if (text.includes('\u0000')) return 'must not contain a NUL character (U+0000); remove it'
+  if (!text.isWellFormed()) return 'must not contain half of a surrogate pair; send whole Unicode characters'
+  return undefined
+}
 
-/** Text without NUL bytes, which Postgres cannot store. */
+/** Text without what Postgres cannot store: NUL characters and halves of surrogate pairs. */
 export const safeText = (maxLength: number, minLength = 0) =>
   z
     .string()
     .min(minLength)
     .max(maxLength)
-    .refine(noNul, { error: 'must not contain a NUL character (U+0000); remove it' })
+    .superRefine((text, context) => {
+      const message = textFault(text)
+      if (message !== undefined) context.addIssue({ code: 'custom', message })
+    })
 
 export const idSchema = z.uuid().meta({ description: 'UUIDv7', examples: ['019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f'] })
 
@@ -35,22 +54,58 @@ export const nameSchema = z
   .meta({ examples: ['nightly-report'] })
 
 /** An instant: RFC 3339 with offset; answers are always UTC. */
-export const instantSchema = z.iso.datetime({ offset: true }).meta({ examples: ['2026-12-01T02:30:00Z'] })
+export const instantSchema = z.iso
+  .datetime({ offset: true, error: 'is not an instant; write it like 2026-12-01T02:30:00Z or 2026-12-01T03:30:00+01:00' })
+  .meta({ examples: ['2026-12-01T02:30:00Z'] })
 
 export const durationMsSchema = (max: number, min = 0) => z.int().min(min).max(max)
 
-/** Whether every string inside a JSON value, keys included, is free of NUL. */
-function jsonIsSafe(value: unknown): boolean {
-  return !JSON.stringify(value ?? null).includes('\\u0000')
+type JsonFault = { readonly path: (string | number)[]; readonly message: string }
+
+/** The first thing in a value that is not JSON, or that Postgres could not keep; undefined where there is none. */
+function jsonFault(value: unknown, path: (string | number)[]): JsonFault | undefined {
+  if (path.length > maxJsonDepth) return { path: [], message: `is nested deeper than ${maxJsonDepth} levels; flatten it` }
+  if (typeof value === 'string') {
+    const message = textFault(value)
+    return message === undefined ? undefined : { path, message }
+  }
+  if (typeof value === 'number') {
+    return Number.isFinite(value) ? undefined : { path, message: 'is not a finite number; send it as a string' }
+  }
+  if (value === null || typeof value === 'boolean') return undefined
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) {
+      const found = jsonFault(item, [...path, index])
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+  if (typeof value !== 'object') return { path, message: 'is not JSON; send text, a number, true, false, null, a list or an object' }
+  for (const [key, item] of Object.entries(value)) {
+    const message = textFault(key)
+    if (message !== undefined) return { path, message: `has a key that ${message}` }
+    const found = jsonFault(item, [...path, key])
+    if (found !== undefined) return found
+  }
+  return undefined
 }
 
-/** Any JSON value, at most `maxInputBytes` serialized. */
+/** Any JSON value. */
+export const jsonValueSchema = z.custom<JsonValue>().meta({ description: 'Any JSON value' })
+
+/** Any JSON value that comes in: at most `maxInputBytes` serialized, at most `maxJsonDepth` deep. */
 export const jsonSchema = z
-  .json()
-  .refine(jsonIsSafe, { error: 'must not contain a NUL character (U+0000); remove it' })
-  .refine((value) => utf8Bytes(JSON.stringify(value ?? null)) <= maxInputBytes, {
-    error: `must be at most ${maxInputBytes} bytes of JSON; store large data elsewhere and pass a reference`,
+  .custom<JsonValue>()
+  .superRefine((value, context) => {
+    const found = value === undefined ? undefined : jsonFault(value, [])
+    if (found !== undefined) {
+      context.addIssue({ code: 'custom', path: found.path, message: found.message })
+    } else if (utf8Bytes(JSON.stringify(value ?? null)) > maxInputBytes) {
+      const message = `must be at most ${maxInputBytes} bytes of JSON; store large data elsewhere and pass a reference`
+      context.addIssue({ code: 'custom', message })
+    }
   })
+  .meta({ description: `Any JSON value, at most ${maxInputBytes} bytes` })
 
 export const pageQuery = {
   limit: z.coerce.number().int().min(1).max(1000).default(50).meta({ description: 'Items a page, 1 to 1000' }),
@@ -70,9 +125,9 @@ export const problemSchema = z
     title: z.string(),
     status: z.int(),
     detail: z.string(),
-    instance: z.string(),
+    instance: z.string().meta({ description: 'The request id, as in the header X-Request-Id' }),
     code: z.string(),
     retryable: z.boolean(),
     errors: z.array(z.strictObject({ pointer: z.string(), message: z.string() })),
   })
-  .meta({ id: 'Problem' })
+  .meta({ id: 'Problem', description: 'RFC 9457 problem; `code` is stable and listed in the errors reference' })

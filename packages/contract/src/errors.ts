@@ -37,6 +37,10 @@ export const errorTable = {
   serialization_conflict: { status: 503, title: 'Another change got in the way', retryable: true },
   schema_mismatch: { status: 503, title: 'The database schema does not fit this version', retryable: false },
   shutting_down: { status: 503, title: 'This server is shutting down', retryable: true },
+  // Made by clients (SDK, CLI) where no answer of a server says more; the API never answers these.
+  server_unreachable: { status: 503, title: 'The Belfry server cannot be reached', retryable: true },
+  invalid_response: { status: 502, title: 'The answer is not that of a Belfry server', retryable: false },
+  wait_timeout: { status: 504, title: 'The run has not ended in the time given', retryable: false },
 } as const satisfies Record<string, ErrorRow>
 
 export type ErrorCode = keyof typeof errorTable

@@ -1,6 +1,6 @@
 /** Jobs: handler, retry policy, timeouts, delivery. A job is versioned: each change of its definition is a new version. */
 import { z } from 'zod'
-import { durationMsSchema, idSchema, instantSchema, jsonSchema, nameSchema, pageOf, pageQuery, safeText } from './common.ts'
+import { durationMsSchema, idSchema, instantSchema, nameSchema, pageOf, pageQuery, safeText } from './common.ts'
 import { deliveries } from './states.ts'
 
 const hourMs = 3_600_000
@@ -86,14 +86,22 @@ export const httpHandlerSchema = z
   .meta({ id: 'HttpHandler' })
 export type HttpHandlerDefinition = z.infer<typeof httpHandlerSchema>
 
+const retryFields = {
+  maxAttempts: z.int().min(1).max(1000),
+  backoff: z.enum(['exponential', 'fixed']),
+  baseMs: durationMsSchema(24 * hourMs),
+  capMs: durationMsSchema(24 * hourMs),
+  jitter: z.enum(['full', 'none']),
+}
+
 /** Full jitter: the delay is drawn between 0 and min(cap, base × 2^(n−1)). */
 export const retryPolicySchema = z
   .strictObject({
-    maxAttempts: z.int().min(1).max(1000).default(3),
-    backoff: z.enum(['exponential', 'fixed']).default('exponential'),
-    baseMs: durationMsSchema(24 * hourMs).default(1_000),
-    capMs: durationMsSchema(24 * hourMs).default(300_000),
-    jitter: z.enum(['full', 'none']).default('full'),
+    maxAttempts: retryFields.maxAttempts.default(3),
+    backoff: retryFields.backoff.default('exponential'),
+    baseMs: retryFields.baseMs.default(1_000),
+    capMs: retryFields.capMs.default(300_000),
+    jitter: retryFields.jitter.default('full'),
   })
   .meta({ id: 'RetryPolicy' })
 export type RetryPolicy = z.infer<typeof retryPolicySchema>
@@ -128,12 +136,15 @@ export const jobSchema = z
   .meta({ id: 'Job' })
 export type Job = z.infer<typeof jobSchema>
 
-/** Merge of the fields given; a changed definition becomes a new version, runs that exist keep theirs. */
+/**
+ * Merge of the fields given, `retry` field by field and `handler` as a whole; whatever changes makes a new version, and
+ * runs that exist keep theirs.
+ */
 export const jobUpdateSchema = z
   .strictObject({
     description: safeText(1024).optional(),
     handler: jobDefinitionSchema.shape.handler.optional(),
-    retry: retryPolicySchema.optional(),
+    retry: z.strictObject(retryFields).partial().optional(),
     attemptTimeoutMs: durationMsSchema(24 * hourMs, 100).optional(),
     delivery: z.enum(deliveries).optional(),
     queue: nameSchema.optional(),
@@ -144,4 +155,3 @@ export type JobUpdate = z.infer<typeof jobUpdateSchema>
 
 export const jobListQuery = z.strictObject({ ...pageQuery, name: nameSchema.optional() })
 export const jobPageSchema = pageOf(jobSchema)
-export const jobInputSchema = jsonSchema

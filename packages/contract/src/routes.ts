@@ -29,7 +29,6 @@ export type Route = {
 }
 
 const id = z.strictObject({ id: idSchema })
-const empty = z.strictObject({})
 
 export const routes = {
   whoami: {
@@ -56,7 +55,7 @@ export const routes = {
   },
   keyRevoke: {
     method: 'POST', path: '/v1/keys/:id/revoke', scope: 'admin', tag: 'access', summary: 'Revoke an API key',
-    params: id, query: dryRunQuery, body: empty, response: access.keySchema, status: 200, effect: 'change',
+    params: id, query: dryRunQuery, body: access.revokeSchema, response: access.keySchema, status: 200, effect: 'change',
     errors: ['not_found'],
   },
   jobCreate: {
@@ -112,7 +111,7 @@ export const routes = {
   scheduleResume: {
     method: 'POST', path: '/v1/schedules/:id/resume', scope: 'operate', tag: 'schedules',
     summary: 'Resume a schedule from now on; what fell due while paused does not run',
-    params: id, query: dryRunQuery, body: empty, response: schedules.scheduleSchema, status: 200, effect: 'change',
+    params: id, query: dryRunQuery, body: schedules.resumeSchema, response: schedules.scheduleSchema, status: 200, effect: 'change',
     errors: ['not_found', 'invalid_state', 'precondition_failed'],
   },
   scheduleTrigger: {
@@ -159,4 +158,3 @@ export function documentedErrors(route: Route): readonly ErrorCode[] {
   if (route.effect !== 'none') common.push('database_read_only', 'database_full', 'serialization_conflict')
   return [...new Set([...common, ...route.errors])]
 }
-

@@ -1,6 +1,6 @@
 /** Runs and their attempts: one execution of a job, its tries, what each answered. */
 import { z } from 'zod'
-import { idSchema, instantSchema, jsonSchema, nameSchema, pageOf, pageQuery, safeText } from './common.ts'
+import { idSchema, instantSchema, jsonSchema, jsonValueSchema, nameSchema, pageOf, pageQuery } from './common.ts'
 import { attemptOutcomes, deliveries, runReasons, runSources, runStates } from './states.ts'
 
 /** Bytes of a target's response that are kept with an attempt. */
@@ -24,7 +24,7 @@ export type RunError = z.infer<typeof runErrorSchema>
 
 export const attemptSchema = z
   .strictObject({
-    number: z.int(),
+    number: z.int().meta({ description: '0: the run ended while it waited, without an attempt' }),
     outcome: z.enum([...attemptOutcomes, 'running']),
     startedAt: instantSchema,
     endedAt: instantSchema.nullable(),
@@ -70,7 +70,7 @@ export const runSummarySchema = z.strictObject(runCore).meta({ id: 'RunSummary' 
 export type RunSummary = z.infer<typeof runSummarySchema>
 
 export const runSchema = z
-  .strictObject({ ...runCore, input: z.json().nullable(), attemptList: z.array(attemptSchema) })
+  .strictObject({ ...runCore, input: jsonValueSchema, attemptList: z.array(attemptSchema) })
   .meta({ id: 'Run' })
 export type Run = z.infer<typeof runSchema>
 
@@ -91,4 +91,5 @@ export const runListQuery = z.strictObject({
 })
 export const runPageSchema = pageOf(runSummarySchema)
 
-export const cancelSchema = z.strictObject({ reason: safeText(512).default('') }).meta({ id: 'Cancel' })
+/** Nothing may be said; the body may be left out. */
+export const cancelSchema = z.strictObject({}).meta({ id: 'Cancel' })

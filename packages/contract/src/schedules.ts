@@ -5,13 +5,14 @@ import {
   idSchema,
   instantSchema,
   jsonSchema,
+  jsonValueSchema,
   nameSchema,
   pageOf,
   pageQuery,
   safeText,
 } from './common.ts'
-import { jobDefinitionSchema } from './jobs.ts'
-import { occurrenceOutcomes, scheduleStates } from './states.ts'
+import { jobDefinitionSchema, retryPolicySchema } from './jobs.ts'
+import { deliveries, occurrenceOutcomes, occurrenceReasons, scheduleStates } from './states.ts'
 
 const dayMs = 86_400_000
 
@@ -31,13 +32,19 @@ const timing = {
   ifPast: z.enum(['reject', 'runNow']).default('reject').meta({ description: 'What to do with an `at` that is over' }),
 }
 
+const catchUpFields = {
+  policy: z.enum(['latest', 'all', 'none']),
+  windowMs: durationMsSchema(365 * dayMs, 60_000),
+  maxRuns: z.int().min(1).max(1000),
+}
+
 const policies = {
   jitterMs: durationMsSchema(dayMs).default(0),
   catchUp: z
     .strictObject({
-      policy: z.enum(['latest', 'all', 'none']).default('latest'),
-      windowMs: durationMsSchema(365 * dayMs, 60_000).default(dayMs),
-      maxRuns: z.int().min(1).max(1000).default(100),
+      policy: catchUpFields.policy.default('latest'),
+      windowMs: catchUpFields.windowMs.default(dayMs),
+      maxRuns: catchUpFields.maxRuns.default(100),
     })
     .prefault({}),
   overlap: z.enum(['skip', 'allow']).default('skip'),
@@ -48,9 +55,9 @@ const target = {
   handler: jobDefinitionSchema.shape.handler
     .optional()
     .meta({ description: 'Instead of `job`: a job of the same name as the schedule is made with this handler' }),
-  retry: jobDefinitionSchema.shape.retry.optional(),
-  attemptTimeoutMs: jobDefinitionSchema.shape.attemptTimeoutMs.optional(),
-  delivery: jobDefinitionSchema.shape.delivery.optional(),
+  retry: retryPolicySchema.optional(),
+  attemptTimeoutMs: jobDefinitionSchema.shape.attemptTimeoutMs.unwrap().optional(),
+  delivery: z.enum(deliveries).optional(),
   queue: nameSchema.optional(),
 }
 
@@ -97,30 +104,35 @@ export const scheduleSchema = z
     startAt: instantSchema.nullable(),
     endAt: instantSchema.nullable(),
     ...policies,
-    input: z.json().nullable(),
+    input: jsonValueSchema,
     state: z.enum(scheduleStates),
     pausedReason: z.string().nullable(),
     pausedAt: instantSchema.nullable(),
     nextAt: instantSchema.nullable().meta({ description: 'Next planned time; null while paused or when completed' }),
-    zoneDataVersion: z.string(),
+    zoneDataVersion: z.string().meta({ description: 'Release of the time zone data that `nextAt` was computed with' }),
+    notes: z.array(z.string()).meta({ description: 'How the timing was read, where that may surprise' }),
     createdAt: instantSchema,
     updatedAt: instantSchema,
   })
   .meta({ id: 'Schedule' })
 export type Schedule = z.infer<typeof scheduleSchema>
 
-/** Merge of the fields given. Only a change of timing moves the next planned time, and never into the past. */
+/**
+ * Merge of the fields given, `catchUp` field by field. Only a change of timing moves the next planned time, and never into
+ * the past.
+ */
 export const scheduleUpdateSchema = z
   .strictObject({
     description: safeText(1024).optional(),
     at: timing.at,
     every: timing.every,
     cron: timing.cron,
+    ifPast: z.enum(['reject', 'runNow']).optional().meta({ description: 'For a new `at` that is over; reject if left out' }),
     zone: safeText(64, 1).optional(),
     startAt: instantSchema.nullable().optional(),
     endAt: instantSchema.nullable().optional(),
     jitterMs: durationMsSchema(dayMs).optional(),
-    catchUp: policies.catchUp.optional(),
+    catchUp: z.strictObject(catchUpFields).partial().optional(),
     overlap: z.enum(['skip', 'allow']).optional(),
     input: jsonSchema.optional(),
   })
@@ -131,6 +143,8 @@ export const scheduleUpdateSchema = z
 export type ScheduleUpdate = z.infer<typeof scheduleUpdateSchema>
 
 export const pauseSchema = z.strictObject({ reason: safeText(512).default('') }).meta({ id: 'Pause' })
+/** Nothing may be said; the body may be left out. */
+export const resumeSchema = z.strictObject({}).meta({ id: 'Resume' })
 export const triggerSchema = z
   .strictObject({ input: jsonSchema.optional().meta({ description: 'Instead of the input of the schedule' }) })
   .meta({ id: 'Trigger' })
@@ -148,7 +162,7 @@ export const occurrenceSchema = z
     scheduleId: idSchema,
     scheduledFor: instantSchema,
     outcome: z.enum(occurrenceOutcomes),
-    reason: z.string().nullable(),
+    reason: z.enum(occurrenceReasons).nullable(),
     missedCount: z.int().meta({ description: 'Planned times that this row stands for; 1 unless an outage is summed up' }),
     runId: idSchema.nullable(),
     firedAt: instantSchema,

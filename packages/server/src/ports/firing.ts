@@ -6,33 +6,22 @@
  * 3. insert the occurrences, ON CONFLICT DO NOTHING; 4. insert runs and ready rows for those that are new.
  * All or nothing. Crash before commit: nothing happened. Crash after: everything did.
  */
+import type { DecidedOccurrence, FirePolicy, PlannedTime } from '../domain/firing.ts'
+import type { StoredSchedule } from '../domain/stored-schedule.ts'
 import type { HeldShard } from './leadership.ts'
 
 /** What the scheduler must know of a schedule to fire it. Instants are epoch ms. */
-export interface SchedulePlan {
-  readonly scheduleId: string
+export interface SchedulePlan extends FirePolicy, StoredSchedule {
   readonly tenantId: string
   readonly gen: number
-  /** As stored: {at} | {every, everyMs, anchorMs} | {cron, dialect}. */
-  readonly spec: unknown
-  readonly zone: string
-  readonly startAtMs: number | null
-  readonly endAtMs: number | null
-  readonly jitterMs: number
-  readonly catchUp: { readonly policy: 'latest' | 'all' | 'none'; readonly windowMs: number; readonly maxRuns: number }
-  readonly overlap: 'skip' | 'allow'
+  /** Where its runs will go, for the tag; what counts is what the transaction finds. */
   readonly queue: string
   readonly priority: number
   readonly tenantWeight: number
 }
 
 /** One occurrence to write. A `ran` may still become `skipped`/`overlap` inside the transaction. */
-export interface PlannedOccurrence {
-  readonly scheduledForMs: number
-  readonly dueAtMs: number
-  readonly outcome: 'ran' | 'skipped' | 'missed'
-  readonly reason: 'overlap' | 'catch_up_latest' | 'catch_up_none' | 'catch_up_window' | null
-  readonly missedCount: number
+export interface PlannedOccurrence extends DecidedOccurrence {
   /** For `ran`: the id of the run to make, and its place in the fair order. */
   readonly runId: string | null
   readonly tag: number
@@ -44,11 +33,11 @@ export interface TimerFire {
   readonly gen: number
   readonly expectedDueAtMs: number
   /** Null: no planned time is left; the timer goes and the schedule is `completed`. */
-  readonly next: { readonly scheduledForMs: number; readonly dueAtMs: number } | null
-  readonly overlap: 'skip' | 'allow'
+  readonly next: PlannedTime | null
   readonly occurrences: readonly PlannedOccurrence[]
 }
 
+/** An occurrence that is new by this transaction. */
 export interface FiredOccurrence {
   readonly scheduleId: string
   readonly scheduledForMs: number
@@ -63,12 +52,22 @@ export interface FireResult {
   /** Ids of timers that moved; the others were refused (stale, not yet due by database time, or the term was lost). */
   readonly movedScheduleIds: readonly string[]
   readonly heldShards: readonly number[]
+  /** Database time of the transaction, epoch ms. */
   readonly nowMs: number
 }
 
+export interface ReleaseResult {
+  /** Those that moved to `ready`; the others are gone, or not yet due by database time. */
+  readonly releasedRunIds: readonly string[]
+  readonly releasedQueues: readonly string[]
+  readonly nowMs: number
+}
+
+/** Every method throws as the Database does; a fault that only one timer causes is the driver's error. */
 export interface Firing {
+  /** Plans of those schedules that still exist, in any order. */
   plans(scheduleIds: readonly string[]): Promise<readonly SchedulePlan[]>
   fire(nodeId: string, terms: readonly HeldShard[], fires: readonly TimerFire[]): Promise<FireResult>
   /** Moves delayed runs that are due to `ready`; guarded by existence only, so any node may do it twice. */
-  release(runs: readonly { runId: string; tag: number }[]): Promise<{ releasedQueues: readonly string[]; count: number; nowMs: number }>
+  release(runs: readonly { readonly runId: string; readonly tag: number }[]): Promise<ReleaseResult>
 }

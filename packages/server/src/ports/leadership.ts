@@ -8,6 +8,8 @@
  *    gives up what it holds beyond it.
  */
 
+export const shardCount = 64
+
 export interface HeldShard {
   readonly shard: number
   readonly term: number
@@ -15,6 +17,8 @@ export interface HeldShard {
 
 export interface Renewal {
   readonly held: readonly HeldShard[]
+  /** How many shards this node should hold now; fewer held means that others are about to give some up. */
+  readonly share: number
   /** Scheduler processes alive, this one among them. */
   readonly liveNodes: number
   /** In how many ms the first shard or node of somebody else runs out; null where there is none. Wakes the next election. */

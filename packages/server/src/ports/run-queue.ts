@@ -12,7 +12,10 @@ export interface ClaimedRun {
   readonly tag: number
   readonly priority: number
   readonly attempt: number
+  /** Attempts of this run that were lost with their worker. */
   readonly crashCount: number
+  /** Attempts of this run that failed or timed out. */
+  readonly failures: number
   readonly leaseEpoch: number
   readonly timeoutMs: number
   readonly scheduledForMs: number | null
@@ -21,24 +24,33 @@ export interface ClaimedRun {
   readonly input: unknown
 }
 
+/** What to take from one queue: at most `limit` runs, lowest tag first, from `minTag` on. */
+export interface QueueShare {
+  readonly queue: string
+  readonly minTag: number
+  readonly limit: number
+}
+
 export interface Claim {
+  /** In the order in which they should start. */
   readonly runs: readonly ClaimedRun[]
+  /** False: the session had run out, so nothing was claimed. */
+  readonly alive: boolean
   /** Database time of the claim, epoch ms. */
   readonly nowMs: number
 }
 
 export interface RunQueue {
   /**
-   * Claims up to `limit` runs of one queue for a live session, lowest tag first, from `minTag` on (a low-water mark; the
-   * caller looks from -Infinity every 10 s). The session must be alive, else nothing is claimed. `deadlineMarginMs` is
-   * added to each run's attempt timeout to give its deadline.
+   * Claims runs of one or more queues for a live session, in one transaction. `minTag` is a low-water mark; the caller
+   * looks from -Infinity often enough that nothing behind it waits for long (engine/low-water-marks.ts).
+   * `deadlineMarginMs` is added to each run's attempt timeout to give its deadline. If it throws, the claim may still
+   * have been committed: `RunStore.heldRuns` tells.
    */
   claim(options: {
     sessionId: string
-    queue: string
+    shares: readonly QueueShare[]
     handlers: readonly HandlerKind[]
-    minTag: number
-    limit: number
     deadlineMarginMs: number
   }): Promise<Claim>
   /** Names of queues that have ready runs now; for workers that serve every queue. */

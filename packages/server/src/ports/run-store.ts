@@ -1,25 +1,32 @@
 /**
  * Sessions and the ends of attempts. Every write to a run names its lease epoch; a stale one changes nothing and is
- * answered as such.
+ * answered as such. Every write may be repeated when its answer was lost.
  */
 import type { AttemptOutcome, Delivery, JobDefinition, RunReason, TerminalRunState } from '@belfry/contract'
 
-/** How one attempt ended and where that leaves the run: terminal, or delayed until `retryAtMs`. Instants epoch ms, database time. */
+/** How one attempt ended and where that leaves the run: terminal, or due again after a pause. Instants epoch ms, database time. */
 export interface AttemptEnd {
   readonly runId: string
   readonly leaseEpoch: number
   readonly outcome: AttemptOutcome
+  /** Null: the run is tried again `retryDelayMs` after the commit, unless a cancel was asked for meanwhile. */
   readonly runState: TerminalRunState | null
   readonly reason: RunReason | null
+  readonly retryDelayMs: number | null
+  readonly countAs: 'failure' | 'crash' | 'nothing'
   readonly startedAtMs: number
   readonly endedAtMs: number
-  readonly retryAtMs: number | null
-  readonly countAsCrash: boolean
   readonly errorCode: string | null
   readonly errorMessage: string | null
   readonly httpStatus: number | null
   readonly response: string | null
   readonly responseTruncated: boolean
+}
+
+/** What an end led to: `runState` null means that the run waits for its next attempt. */
+export interface AppliedEnd {
+  readonly runId: string
+  readonly runState: TerminalRunState | null
 }
 
 export interface SessionRenewal {
@@ -30,14 +37,23 @@ export interface SessionRenewal {
   readonly nowMs: number
 }
 
+export interface HeldRun {
+  readonly runId: string
+  readonly leaseEpoch: number
+  readonly queue: string
+}
+
 /** A run whose worker is gone, or whose deadline passed, as the rescuer read it. */
 export interface StuckRun {
   readonly runId: string
   readonly tenantId: string
+  readonly jobId: string
+  readonly queue: string
   readonly sessionId: string
   readonly leaseEpoch: number
   readonly attempt: number
   readonly crashCount: number
+  readonly failures: number
   readonly claimedAtMs: number
   readonly cause: 'session_lost' | 'deadline'
   readonly delivery: Delivery
@@ -45,19 +61,44 @@ export interface StuckRun {
   readonly cancelRequested: boolean
 }
 
+export interface JobVersion {
+  readonly jobId: string
+  readonly version: number
+}
+
 export interface RunStore {
-  openSession(session: { id: string; host: string; version: string; queues: readonly string[]; slots: number }, leaseMs: number): Promise<{ nowMs: number }>
+  openSession(
+    session: { id: string; host: string; version: string; queues: readonly string[]; slots: number },
+    leaseMs: number,
+  ): Promise<{ nowMs: number }>
   renewSession(sessionId: string, leaseMs: number): Promise<SessionRenewal>
-  /** Ends the session after its runs are done or handed back. */
+  /** Ends the session. If it still holds runs, its lease ends now, so that the rescuer takes them. */
   closeSession(sessionId: string): Promise<void>
-  /** Definitions by job and version, for what was claimed. */
-  definitions(versions: readonly { jobId: string; version: number }[]): Promise<readonly { jobId: string; version: number; definition: JobDefinition }[]>
-  /** Ends attempts in one transaction; answers the run ids that were applied. The others had lost their lease. */
-  complete(sessionId: string, ends: readonly AttemptEnd[]): Promise<{ appliedRunIds: readonly string[]; nowMs: number }>
-  /** Hands runs back unstarted: no attempt is counted, the next claim may take them at once. */
-  handBack(sessionId: string, runs: readonly { runId: string; leaseEpoch: number }[]): Promise<{ handedBackRunIds: readonly string[] }>
-  /** Deletes sessions whose lease ran out, then pages through runs that nobody holds any more or whose deadline passed. */
-  stuckRuns(after: string | null, limit: number): Promise<readonly StuckRun[]>
-  /** Ends the lost attempts; guarded by the epoch that was read. */
-  rescue(ends: readonly (AttemptEnd & { readonly sessionId: string })[]): Promise<{ appliedRunIds: readonly string[] }>
+  /** Definitions by job and version, for what was claimed; without those that do not exist or cannot be read. */
+  definitions(
+    versions: readonly JobVersion[],
+  ): Promise<readonly (JobVersion & { readonly definition: JobDefinition })[]>
+  /** Ends attempts in one transaction; answers those that were applied, now or by an earlier call whose answer was lost. The others had lost their lease. */
+  complete(
+    sessionId: string,
+    ends: readonly AttemptEnd[],
+  ): Promise<{ applied: readonly AppliedEnd[]; nowMs: number }>
+  /**
+   * Hands runs back unstarted: no attempt is counted, the next claim may take them at once. Not those whose cancel was
+   * asked for: end them by `complete`.
+   */
+  handBack(sessionId: string, runs: readonly HeldRun[]): Promise<{ handedBackRunIds: readonly string[] }>
+  /** What the session holds according to the database; more than its worker knows of if the answer to a claim was lost. */
+  heldRuns(sessionId: string): Promise<readonly HeldRun[]>
+  /** Deletes sessions whose lease ran out, under their row locks, so that a renewal at the same instant wins or loses whole. */
+  endExpiredSessions(): Promise<{ sessionIds: readonly string[] }>
+  /** Pages through runs that no session holds any more or whose deadline passed; healthy ones take no place in a page. */
+  stuckRuns(
+    after: { sessionId: string; runId: string } | null,
+    limit: number,
+  ): Promise<{ runs: readonly StuckRun[]; nowMs: number }>
+  /** Ends the lost attempts; guarded by the epoch and session that were read. */
+  rescue(
+    ends: readonly (AttemptEnd & { readonly sessionId: string })[],
+  ): Promise<{ applied: readonly AppliedEnd[] }>
 }

@@ -1,5 +1,6 @@
-// The seam through which time zone rules come in. The adapter decides where the data is from; the engine stores
-// `dataVersion` with each computed time, so that future times can be computed again when the data changes.
+// The seam through which time zone rules come in. The adapter decides where the data is from; the engine
+// stores `dataVersion` with each computed time, so that future times can be computed again when the data
+// changes.
 
 import type { ZoneLookup } from '../domain/zone/zone-lookup.ts'
 

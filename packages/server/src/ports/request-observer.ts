@@ -1,0 +1,13 @@
+/** Who wants to know of answered requests: metrics. Never throws, never waits. */
+
+export interface AnsweredRequest {
+  readonly method: string
+  /** The pattern of the route, never the path that was asked for; `unknown` where none fits. */
+  readonly route: string
+  readonly status: number
+  readonly durationMs: number
+}
+
+export interface RequestObserver {
+  answered(request: AnsweredRequest): void
+}

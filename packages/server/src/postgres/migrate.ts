@@ -1,0 +1,223 @@
+/**
+ * Brings the schema up to date: forward only, each file once, in order, whoever else tries at the same time.
+ *
+ *   1 a transaction on a connection of its own takes the advisory lock and keeps it (no session lock, so
+ *     PgBouncer in transaction mode does no harm; a migrator that dies frees it)
+ *   2 the ledger `belfry.migration` is read and compared with the files: a changed or unknown entry ends it
+ *   3 each new file: one transaction in which the ledger row comes first, so that even two migrators without
+ *     a common lock could not both apply it
+ *
+ * A file with the header `-- transaction: none` (for CREATE INDEX CONCURRENTLY) runs outside, statement by
+ * statement, separated by lines `-- next`; it must be safe to run again, because its ledger row comes last.
+ */
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { BelfryError } from '@belfry/contract'
+import pg from 'pg'
+import type { Database } from './database.ts'
+import type { ConnectionOptions } from './pool.ts'
+import type { LedgerRow } from './statements/migrate.ts'
+import * as sql from './statements/migrate.ts'
+
+export type Migration = {
+  readonly id: number
+  /** Name of the file without `.sql`, for example `0001_roles_and_clock`. */
+  readonly name: string
+  readonly checksum: string
+  readonly text: string
+  readonly inTransaction: boolean
+}
+
+export type MigrateOptions = {
+  readonly log: (level: 'info' | 'warn', message: string) => void
+  /** The login of the running servers: it is made a member of Belfry's roles. Default: only who migrates. */
+  readonly runtimeLogin?: string | undefined
+  /** Default: the migrations of this version. */
+  readonly directory?: string | undefined
+  /** How long to wait for another migrator. Default 10 minutes. */
+  readonly lockTimeoutMs?: number | undefined
+}
+
+/**
+ * `behind`: files not applied yet; `ahead`: entries of a newer Belfry; `changed`: applied from another
+ * text.
+ */
+export type SchemaState =
+  | 'current'
+  | { readonly behind: readonly string[] }
+  | { readonly ahead: readonly string[] }
+  | { readonly changed: string }
+
+const ownDirectory = fileURLToPath(new URL('./migrations/', import.meta.url))
+
+/**
+ * Applies what is missing and returns the names of what it applied. `connection` must own the database.
+ * Throws BelfryError `schema_mismatch` (changed, or newer than this version) or `database_timeout` (lock),
+ * or the SQL error.
+ */
+export async function migrate(
+  connection: ConnectionOptions,
+  options: MigrateOptions,
+): Promise<readonly string[]> {
+  const files = readMigrations(options.directory ?? ownDirectory)
+  const guard = await connect(connection)
+  const worker = await connect(connection).catch(async (error: unknown) => {
+    await guard.end()
+    throw error
+  })
+  try {
+    await holdMigratorLock(guard, options)
+    await worker.query(sql.createLedger)
+    const { rows } = await worker.query<LedgerRow>(sql.readLedger.text)
+    const missing = missingOf(files, rows)
+    for (const file of missing) {
+      options.log('info', `Applying migration ${file.name}.`)
+      await apply(worker, file)
+    }
+    if (options.runtimeLogin !== undefined) await admit(worker, options.runtimeLogin)
+    return missing.map((file) => file.name)
+  } finally {
+    await Promise.allSettled([worker.end(), guard.end()])
+  }
+}
+
+/**
+ * Compares the database with the files of this version. Works as the runtime login, also on an empty
+ * database.
+ */
+export async function checkSchema(db: Database, directory: string = ownDirectory): Promise<SchemaState> {
+  const files = readMigrations(directory)
+  const [ledger] = await db.asLogin(sql.findLedger, [])
+  const rows = ledger?.found === true ? await db.asLogin(sql.readLedger, []) : []
+  return compareSchema(files, rows)
+}
+
+/**
+ * Pure part of `checkSchema`. A changed entry is worse than a newer one, which is worse than a missing one.
+ */
+export function compareSchema(files: readonly Migration[], ledger: readonly LedgerRow[]): SchemaState {
+  const known = new Map(files.map((file) => [file.id, file]))
+  const changed = ledger.find((row) => {
+    const file = known.get(row.id)
+    return file !== undefined && (file.checksum !== row.checksum || file.name !== row.name)
+  })
+  if (changed !== undefined) return { changed: changed.name }
+  const ahead = ledger.filter((row) => !known.has(row.id)).map((row) => row.name)
+  if (ahead.length > 0) return { ahead }
+  const applied = new Set(ledger.map((row) => row.id))
+  const behind = files.filter((file) => !applied.has(file.id)).map((file) => file.name)
+  return behind.length > 0 ? { behind } : 'current'
+}
+
+/** The error for a schema that does not fit; undefined when it does. */
+export function schemaMismatch(state: SchemaState): BelfryError | undefined {
+  return state === 'current' ? undefined : mismatchError(state)
+}
+
+function mismatchError(state: Exclude<SchemaState, 'current'>): BelfryError {
+  if ('changed' in state) {
+    const message =
+      `Migration ${state.changed} was applied to this database from another text than this version brings. ` +
+      'Applied migrations never change: install the version that applied it, or restore the file.'
+    return new BelfryError('schema_mismatch', message)
+  }
+  if ('ahead' in state) {
+    const message =
+      `The database schema is newer than this Belfry (it has ${state.ahead.join(', ')}). ` +
+      'Upgrade Belfry to the version that migrated it, or a later one.'
+    return new BelfryError('schema_mismatch', message)
+  }
+  const lacks = state.behind.join(', ')
+  const message = `The database schema is older than this Belfry (lacks ${lacks}). Run: belfry server migrate`
+  return new BelfryError('schema_mismatch', message)
+}
+
+/**
+ * The migrations of a directory, in order. Throws when names do not fit `NNNN_name.sql` or numbers have a
+ * gap.
+ */
+export function readMigrations(directory: string): readonly Migration[] {
+  const names = readdirSync(directory)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+  return names.map((name, index) => {
+    const id = Number(/^(\d{4})_[a-z0-9_]+\.sql$/.exec(name)?.[1])
+    if (id !== index + 1) {
+      throw new Error(
+        `${name} in ${directory} is not migration number ${index + 1}; files are NNNN_name.sql without gaps`,
+      )
+    }
+    const text = readFileSync(`${directory}/${name}`, 'utf8').replaceAll('\r\n', '\n')
+    const checksum = createHash('sha256').update(text).digest('hex')
+    const inTransaction = !/^-- transaction: none$/m.test(text.split('\n\n')[0] ?? '')
+    return { id, name: name.slice(0, -'.sql'.length), checksum, text, inTransaction }
+  })
+}
+
+function missingOf(files: readonly Migration[], ledger: readonly LedgerRow[]): readonly Migration[] {
+  const state = compareSchema(files, ledger)
+  if (state === 'current') return []
+  if (!('behind' in state)) throw mismatchError(state)
+  const behind = new Set(state.behind)
+  return files.filter((file) => behind.has(file.name))
+}
+
+async function apply(client: pg.Client, file: Migration): Promise<void> {
+  const ledgerRow = [file.id, file.name, file.checksum]
+  try {
+    if (!file.inTransaction) {
+      for (const part of file.text.split(/^-- next$/m)) await client.query(part)
+      await client.query(sql.insertLedgerRow, ledgerRow)
+      return
+    }
+    await client.query(sql.begin)
+    await client.query(sql.insertLedgerRow, ledgerRow)
+    await client.query(file.text)
+    await client.query(sql.commit)
+  } catch (error) {
+    if (file.inTransaction) await client.query(sql.rollback).catch(() => undefined)
+    const reason = error instanceof Error ? error.message : String(error)
+    const extent = file.inTransaction
+      ? 'nothing of it was applied'
+      : 'it may be applied in part, and is safe to repeat'
+    throw new Error(`Migration ${file.name} failed (${extent}): ${reason}`, { cause: error })
+  }
+}
+
+async function admit(client: pg.Client, login: string): Promise<void> {
+  const { rows } = await client.query<{ role: string }>(sql.rolesWithoutMember, [login])
+  for (const { role } of rows)
+    await client.query(sql.grantRole(pg.escapeIdentifier(role), pg.escapeIdentifier(login)))
+}
+
+async function holdMigratorLock(guard: pg.Client, options: MigrateOptions): Promise<void> {
+  const deadline = performance.now() + (options.lockTimeoutMs ?? 600_000)
+  await guard.query(sql.begin)
+  await guard.query(sql.letLockHolderIdle)
+  for (let attempt = 0; ; attempt += 1) {
+    const { rows } = await guard.query<{ locked: boolean }>(sql.tryMigratorLock)
+    if (rows[0]?.locked === true) return
+    if (attempt === 0) options.log('info', 'Another process migrates this database; waiting for it.')
+    if (performance.now() > deadline) {
+      const message =
+        'Another process holds the lock of the migrations for too long. Look for a hanging "server migrate".'
+      throw new BelfryError('database_timeout', message)
+    }
+    await sleep(50 + Math.random() * 150)
+  }
+}
+
+async function connect(connection: ConnectionOptions): Promise<pg.Client> {
+  const client = new pg.Client({
+    ...connection,
+    application_name: 'belfry-migrate',
+    connectionTimeoutMillis: 10_000,
+    keepAlive: true,
+  })
+  // A lost connection makes the query under way fail; without a listener it would end the process as well.
+  client.on('error', () => undefined)
+  await client.connect()
+  return client
+}

@@ -1,0 +1,3 @@
+// `npm run demo [-- --for SECONDS]`: the command `belfry demo`, run from the sources.
+process.argv.splice(2, 0, 'demo')
+await import('../packages/cli/src/main.ts')

@@ -1,0 +1,68 @@
+// What tests need from the machine beyond Node and npm: one row a service. scripts/test.ts installs what is
+// missing where it may, and otherwise reports the suites that had to be left out; test/support/needs.ts skips
+// them. To add a service, add a row, and wrap its suites in `describeNeeding`.
+import { accessSync, constants, readdirSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+
+export type Service = {
+  readonly name: string
+  readonly purpose: string
+  /** Where it is, or undefined when it is missing. Looked up anew at each call. */
+  readonly find: () => string | undefined
+  readonly aptPackages: readonly string[]
+  /** What to type on a machine without apt. */
+  readonly elsewhere: string
+  /** The suites that are left out without it, as a person would look for them. */
+  readonly suites: readonly string[]
+}
+
+function executable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The first folder of PATH that holds an executable of this name. */
+function folderOnPath(name: string): string | undefined {
+  const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
+  return folders.find((folder) => executable(join(folder, name)))
+}
+
+/** Debian keeps server binaries off PATH, one folder a major version; the oldest supported one is wanted. */
+function debianPostgresFolder(): string | undefined {
+  const root = '/usr/lib/postgresql'
+  try {
+    const versions = readdirSync(root).filter((name) => /^1[5-8]$/.test(name))
+    const folders = versions.sort().map((version) => join(root, version, 'bin'))
+    return folders.find((folder) => executable(join(folder, 'initdb')))
+  } catch {
+    return undefined
+  }
+}
+
+/** The folder with `initdb` and `postgres` of the system's Postgres; undefined where there is none. */
+export function systemPostgresFolder(): string | undefined {
+  return debianPostgresFolder() ?? folderOnPath('initdb')
+}
+
+export const services = [
+  {
+    name: 'system-postgres',
+    purpose: 'a second Postgres version (15 to 18) beside the embedded one',
+    find: systemPostgresFolder,
+    aptPackages: ['postgresql'],
+    elsewhere: 'brew install postgresql@17 && export PATH="$(brew --prefix postgresql@17)/bin:$PATH"',
+    suites: ['the Postgres suites on the system version'],
+  },
+] as const satisfies readonly Service[]
+
+export type ServiceName = (typeof services)[number]['name']
+
+export function serviceNamed(name: ServiceName): Service {
+  const service = services.find((candidate) => candidate.name === name)
+  if (service === undefined) throw new Error(`test/support/services.ts has no row named ${name}`)
+  return service
+}
