@@ -84,7 +84,11 @@ export async function createRunningFixture(): Promise<RunningFixture> {
 
   const addTenant = async (weight = 1) => {
     const id = newId()
-    await database.sql('INSERT INTO belfry.tenant (id, name, weight) VALUES ($1, $2, $3)', [id, `t-${id}`, weight])
+    await database.sql('INSERT INTO belfry.tenant (id, name, weight) VALUES ($1, $2, $3)', [
+      id,
+      `t-${id}`,
+      weight,
+    ])
     return id
   }
   const tenantId = await addTenant()
@@ -174,7 +178,10 @@ async function placeOf(database: TestDatabase, runId: string): Promise<Place> {
 }
 
 /** An end that says: succeeded. */
-export function succeededEnd(run: { runId: string; leaseEpoch: number }, more: Partial<AttemptEnd> = {}): AttemptEnd {
+export function succeededEnd(
+  run: { runId: string; leaseEpoch: number },
+  more: Partial<AttemptEnd> = {},
+): AttemptEnd {
   return {
     runId: run.runId,
     leaseEpoch: run.leaseEpoch,
@@ -195,7 +202,10 @@ export function succeededEnd(run: { runId: string; leaseEpoch: number }, more: P
 }
 
 /** An end that says: failed, again in a minute. */
-export function retriedEnd(run: { runId: string; leaseEpoch: number }, more: Partial<AttemptEnd> = {}): AttemptEnd {
+export function retriedEnd(
+  run: { runId: string; leaseEpoch: number },
+  more: Partial<AttemptEnd> = {},
+): AttemptEnd {
   const failed = { outcome: 'failed', runState: null, retryDelayMs: 60_000, countAs: 'failure' } as const
   return succeededEnd(run, { ...failed, httpStatus: 500, errorCode: 'http_status', ...more })
 }
@@ -254,7 +264,11 @@ export const success: HandlerResult = { outcome: 'succeeded', httpStatus: 200, r
 export function untilAborted(request: HandlerRequest): Promise<HandlerResult> {
   return new Promise((resolve) => {
     request.signal.addEventListener('abort', () => {
-      resolve({ outcome: 'failed', retryable: true, error: { code: 'aborted', message: 'The signal fired.' } })
+      resolve({
+        outcome: 'failed',
+        retryable: true,
+        error: { code: 'aborted', message: 'The signal fired.' },
+      })
     })
   })
 }

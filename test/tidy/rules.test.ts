@@ -73,7 +73,11 @@ const rows: readonly Row[] = [
       ...at('packages/server/src/unheard-of/x.ts')('export const x = 1'),
     ],
     good: [
-      ...domain("import { x } from './x.ts'", "import { x } from '@belfry/contract'"),
+      ...domain(
+        "import { x } from './x.ts'",
+        "import { x } from '@belfry/contract'",
+        "import ipaddr from 'ipaddr.js'",
+      ),
       ...engine("import { x } from '../domain/x.ts'", "import type { X } from '../ports/x.ts'"),
       ...http(
         "import { x } from '../engine/x.ts'",

@@ -40,7 +40,9 @@ export const keyCreateSchema = z
       .max(scopes.length)
       .refine((list) => new Set(list).size === list.length, { error: 'name each scope once' }),
     expiresAt: instantSchema.optional(),
-    tenant: nameSchema.optional().meta({ description: 'Another tenant than your own; needs the scope `platform`' }),
+    tenant: nameSchema
+      .optional()
+      .meta({ description: 'Another tenant than your own; needs the scope `platform`' }),
   })
   .meta({ id: 'KeyCreate' })
 export type KeyCreate = z.infer<typeof keyCreateSchema>

@@ -41,7 +41,10 @@ export const safeText = (maxLength: number, minLength = 0) =>
       if (message !== undefined) context.addIssue({ code: 'custom', message })
     })
 
-export const idSchema = z.uuid().meta({ description: 'UUIDv7', examples: ['019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f'] })
+export const idSchema = z
+  .uuid()
+  .toLowerCase()
+  .meta({ description: 'UUIDv7', examples: ['019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f'] })
 
 /** Names of jobs, schedules, queues and tenants: what fits in a URL and a metric label. */
 export const nameSchema = z
@@ -55,7 +58,10 @@ export const nameSchema = z
 
 /** An instant: RFC 3339 with offset; answers are always UTC. */
 export const instantSchema = z.iso
-  .datetime({ offset: true, error: 'is not an instant; write it like 2026-12-01T02:30:00Z or 2026-12-01T03:30:00+01:00' })
+  .datetime({
+    offset: true,
+    error: 'is not an instant; write it like 2026-12-01T02:30:00Z or 2026-12-01T03:30:00+01:00',
+  })
   .meta({ examples: ['2026-12-01T02:30:00Z'] })
 
 export const durationMsSchema = (max: number, min = 0) => z.int().min(min).max(max)
@@ -64,13 +70,16 @@ type JsonFault = { readonly path: (string | number)[]; readonly message: string 
 
 /** The first thing in a value that is not JSON, or that Postgres could not keep; undefined where there is none. */
 function jsonFault(value: unknown, path: (string | number)[]): JsonFault | undefined {
-  if (path.length > maxJsonDepth) return { path: [], message: `is nested deeper than ${maxJsonDepth} levels; flatten it` }
+  if (path.length > maxJsonDepth)
+    return { path: [], message: `is nested deeper than ${maxJsonDepth} levels; flatten it` }
   if (typeof value === 'string') {
     const message = textFault(value)
     return message === undefined ? undefined : { path, message }
   }
   if (typeof value === 'number') {
-    return Number.isFinite(value) ? undefined : { path, message: 'is not a finite number; send it as a string' }
+    return Number.isFinite(value)
+      ? undefined
+      : { path, message: 'is not a finite number; send it as a string' }
   }
   if (value === null || typeof value === 'boolean') return undefined
   if (Array.isArray(value)) {
@@ -80,7 +89,8 @@ function jsonFault(value: unknown, path: (string | number)[]): JsonFault | undef
     }
     return undefined
   }
-  if (typeof value !== 'object') return { path, message: 'is not JSON; send text, a number, true, false, null, a list or an object' }
+  if (typeof value !== 'object')
+    return { path, message: 'is not JSON; send text, a number, true, false, null, a list or an object' }
   for (const [key, item] of Object.entries(value)) {
     const message = textFault(key)
     if (message !== undefined) return { path, message: `has a key that ${message}` }
@@ -108,7 +118,13 @@ export const jsonSchema = z
   .meta({ description: `Any JSON value, at most ${maxInputBytes} bytes` })
 
 export const pageQuery = {
-  limit: z.coerce.number().int().min(1).max(1000).default(50).meta({ description: 'Items a page, 1 to 1000' }),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1000)
+    .default(50)
+    .meta({ description: 'Items a page, 1 to 1000' }),
   cursor: z.string().max(512).optional().meta({ description: '`nextCursor` of the page before' }),
 }
 
@@ -116,7 +132,10 @@ export const pageOf = <T extends z.ZodType>(item: T) =>
   z.strictObject({ items: z.array(item), nextCursor: z.string().nullable() })
 
 export const dryRunQuery = z.strictObject({
-  dryRun: z.stringbool().default(false).meta({ description: 'Check everything and answer, but store nothing' }),
+  dryRun: z
+    .stringbool()
+    .default(false)
+    .meta({ description: 'Check everything and answer, but store nothing' }),
 })
 
 export const problemSchema = z
@@ -130,4 +149,7 @@ export const problemSchema = z
     retryable: z.boolean(),
     errors: z.array(z.strictObject({ pointer: z.string(), message: z.string() })),
   })
-  .meta({ id: 'Problem', description: 'RFC 9457 problem; `code` is stable and listed in the errors reference' })
+  .meta({
+    id: 'Problem',
+    description: 'RFC 9457 problem; `code` is stable and listed in the errors reference',
+  })

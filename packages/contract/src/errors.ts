@@ -53,7 +53,11 @@ export class BelfryError extends Error {
   readonly code: ErrorCode
   readonly errors: readonly ErrorDetail[]
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; errors?: readonly ErrorDetail[] } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { cause?: unknown; errors?: readonly ErrorDetail[] } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.name = 'BelfryError'
     this.code = code

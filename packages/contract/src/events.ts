@@ -8,7 +8,12 @@ import type { AttemptOutcome, OccurrenceOutcome, RunSource, RunState } from './s
 export type EngineEvents = {
   /** One fire transaction was committed. `lateMs` per occurrence, against its due instant. */
   occurrences_fired: {
-    outcomes: readonly { scheduleId: string; scheduledFor: number; outcome: OccurrenceOutcome; lateMs: number }[]
+    outcomes: readonly {
+      scheduleId: string
+      scheduledFor: number
+      outcome: OccurrenceOutcome
+      lateMs: number
+    }[]
     durationMs: number
   }
   /** Planned times that another node had fired, or that an edit took away; harmless. */

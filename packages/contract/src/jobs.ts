@@ -1,6 +1,14 @@
 /** Jobs: handler, retry policy, timeouts, delivery. A job is versioned: each change of its definition is a new version. */
 import { z } from 'zod'
-import { durationMsSchema, idSchema, instantSchema, nameSchema, pageOf, pageQuery, safeText } from './common.ts'
+import {
+  durationMsSchema,
+  idSchema,
+  instantSchema,
+  nameSchema,
+  pageOf,
+  pageQuery,
+  safeText,
+} from './common.ts'
 import { deliveries } from './states.ts'
 
 const hourMs = 3_600_000
@@ -51,7 +59,8 @@ function urlFault(text: string): string | undefined {
   if (url.username !== '' || url.password !== '') {
     return 'must not hold credentials; send them in an "Authorization" header'
   }
-  if (/[\u0000-\u0020\u007f\\]/.test(text)) return 'must not contain spaces, backslashes or control characters'
+  if (/[\u0000-\u0020\u007f\\]/.test(text))
+    return 'must not contain spaces, backslashes or control characters'
   if (url.hash !== '') return 'must not have a fragment (#…); it is never sent'
   return undefined
 }
@@ -113,7 +122,12 @@ export const jobDefinitionSchema = z
     attemptTimeoutMs: durationMsSchema(24 * hourMs, 100).default(60_000),
     delivery: z.enum(deliveries).default('at_least_once'),
     queue: nameSchema.default('default'),
-    priority: z.int().min(-100).max(100).default(0).meta({ description: 'Higher runs earlier, within the tenant' }),
+    priority: z
+      .int()
+      .min(-100)
+      .max(100)
+      .default(0)
+      .meta({ description: 'Higher runs earlier, within the tenant' }),
   })
   .meta({ id: 'JobDefinition' })
 export type JobDefinition = z.infer<typeof jobDefinitionSchema>

@@ -31,7 +31,8 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   for (const candidate of known) {
     if (Math.abs(candidate.length - wanted.length) > limit) continue
     const distance = editDistance(wanted, candidate.toLowerCase())
-    if (distance <= limit && (best === undefined || distance < best.distance)) best = { word: candidate, distance }
+    if (distance <= limit && (best === undefined || distance < best.distance))
+      best = { word: candidate, distance }
   }
   return best?.word
 }

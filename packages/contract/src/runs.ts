@@ -1,6 +1,14 @@
 /** Runs and their attempts: one execution of a job, its tries, what each answered. */
 import { z } from 'zod'
-import { idSchema, instantSchema, jsonSchema, jsonValueSchema, nameSchema, pageOf, pageQuery } from './common.ts'
+import {
+  idSchema,
+  instantSchema,
+  jsonSchema,
+  jsonValueSchema,
+  nameSchema,
+  pageOf,
+  pageQuery,
+} from './common.ts'
 import { attemptOutcomes, deliveries, runReasons, runSources, runStates } from './states.ts'
 
 /** Bytes of a target's response that are kept with an attempt. */
@@ -47,7 +55,9 @@ const runCore = {
   job: nameSchema,
   jobVersion: z.int(),
   scheduleId: idSchema.nullable(),
-  scheduledFor: instantSchema.nullable().meta({ description: 'Nominal time of the occurrence that asked for it' }),
+  scheduledFor: instantSchema
+    .nullable()
+    .meta({ description: 'Nominal time of the occurrence that asked for it' }),
   source: z.enum(runSources),
   state: z.enum(runStates),
   reason: z.enum(runReasons).nullable(),

@@ -23,13 +23,21 @@ const timing = {
     .meta({ description: 'One time: RFC 3339 with offset, or wall time without one in `zone`' }),
   every: safeText(64, 1)
     .optional()
-    .meta({ description: 'A rate: "90s", "5m", "1h", "1d" or "rate(5 minutes)", anchored at `startAt`, else at creation' }),
+    .meta({
+      description:
+        'A rate: "90s", "5m", "1h", "1d" or "rate(5 minutes)", anchored at `startAt`, else at creation',
+    }),
   cron: safeText(256, 1).optional().meta({ description: 'A calendar expression in `dialect`' }),
   dialect: z.enum(['unix']).default('unix'),
-  zone: safeText(64, 1).default('UTC').meta({ description: 'IANA time zone', examples: ['Europe/Berlin'] }),
+  zone: safeText(64, 1)
+    .default('UTC')
+    .meta({ description: 'IANA time zone', examples: ['Europe/Berlin'] }),
   startAt: instantSchema.optional().meta({ description: 'First planned time at or after this' }),
   endAt: instantSchema.optional().meta({ description: 'No planned time at or after this' }),
-  ifPast: z.enum(['reject', 'runNow']).default('reject').meta({ description: 'What to do with an `at` that is over' }),
+  ifPast: z
+    .enum(['reject', 'runNow'])
+    .default('reject')
+    .meta({ description: 'What to do with an `at` that is over' }),
 }
 
 const catchUpFields = {
@@ -54,7 +62,9 @@ const target = {
   job: nameSchema.optional().meta({ description: 'Name of an existing job' }),
   handler: jobDefinitionSchema.shape.handler
     .optional()
-    .meta({ description: 'Instead of `job`: a job of the same name as the schedule is made with this handler' }),
+    .meta({
+      description: 'Instead of `job`: a job of the same name as the schedule is made with this handler',
+    }),
   retry: retryPolicySchema.optional(),
   attemptTimeoutMs: jobDefinitionSchema.shape.attemptTimeoutMs.unwrap().optional(),
   delivery: z.enum(deliveries).optional(),
@@ -74,7 +84,10 @@ export const scheduleCreateSchema = z
     const given = (['at', 'every', 'cron'] as const).filter((key) => value[key] !== undefined)
     if (given.length !== 1) {
       const path = given[1] === undefined ? [] : [given[1]]
-      const message = given.length === 0 ? 'say when: give one of "at", "every" or "cron"' : `give only one of ${given.join(', ')}`
+      const message =
+        given.length === 0
+          ? 'say when: give one of "at", "every" or "cron"'
+          : `give only one of ${given.join(', ')}`
       context.addIssue({ code: 'custom', path, message })
     }
     if ((value.job === undefined) === (value.handler === undefined)) {
@@ -82,7 +95,11 @@ export const scheduleCreateSchema = z
     }
     for (const key of ['retry', 'attemptTimeoutMs', 'delivery', 'queue'] as const) {
       if (value.job !== undefined && value[key] !== undefined) {
-        context.addIssue({ code: 'custom', path: [key], message: 'belongs to the job; change the job instead' })
+        context.addIssue({
+          code: 'custom',
+          path: [key],
+          message: 'belongs to the job; change the job instead',
+        })
       }
     }
   })
@@ -108,8 +125,12 @@ export const scheduleSchema = z
     state: z.enum(scheduleStates),
     pausedReason: z.string().nullable(),
     pausedAt: instantSchema.nullable(),
-    nextAt: instantSchema.nullable().meta({ description: 'Next planned time; null while paused or when completed' }),
-    zoneDataVersion: z.string().meta({ description: 'Release of the time zone data that `nextAt` was computed with' }),
+    nextAt: instantSchema
+      .nullable()
+      .meta({ description: 'Next planned time; null while paused or when completed' }),
+    zoneDataVersion: z
+      .string()
+      .meta({ description: 'Release of the time zone data that `nextAt` was computed with' }),
     notes: z.array(z.string()).meta({ description: 'How the timing was read, where that may surprise' }),
     createdAt: instantSchema,
     updatedAt: instantSchema,
@@ -127,7 +148,10 @@ export const scheduleUpdateSchema = z
     at: timing.at,
     every: timing.every,
     cron: timing.cron,
-    ifPast: z.enum(['reject', 'runNow']).optional().meta({ description: 'For a new `at` that is over; reject if left out' }),
+    ifPast: z
+      .enum(['reject', 'runNow'])
+      .optional()
+      .meta({ description: 'For a new `at` that is over; reject if left out' }),
     zone: safeText(64, 1).optional(),
     startAt: instantSchema.nullable().optional(),
     endAt: instantSchema.nullable().optional(),
@@ -146,7 +170,9 @@ export const pauseSchema = z.strictObject({ reason: safeText(512).default('') })
 /** Nothing may be said; the body may be left out. */
 export const resumeSchema = z.strictObject({}).meta({ id: 'Resume' })
 export const triggerSchema = z
-  .strictObject({ input: jsonSchema.optional().meta({ description: 'Instead of the input of the schedule' }) })
+  .strictObject({
+    input: jsonSchema.optional().meta({ description: 'Instead of the input of the schedule' }),
+  })
   .meta({ id: 'Trigger' })
 
 export const scheduleListQuery = z.strictObject({
@@ -163,7 +189,9 @@ export const occurrenceSchema = z
     scheduledFor: instantSchema,
     outcome: z.enum(occurrenceOutcomes),
     reason: z.enum(occurrenceReasons).nullable(),
-    missedCount: z.int().meta({ description: 'Planned times that this row stands for; 1 unless an outage is summed up' }),
+    missedCount: z
+      .int()
+      .meta({ description: 'Planned times that this row stands for; 1 unless an outage is summed up' }),
     runId: idSchema.nullable(),
     firedAt: instantSchema,
     lateMs: z.int().meta({ description: 'firedAt − (scheduledFor + jitter), in ms' }),

@@ -45,10 +45,13 @@ export const mayImport: Readonly<Record<Layer, readonly Layer[]>> = {
 /** Allowed only as `await import(…)` or `import type`, so that the importing side stays light. */
 export const mayImportLazily: Readonly<Partial<Record<Layer, readonly Layer[]>>> = { cli: ['main'] }
 
-/** Layers held to a short list of packages from outside; the others may use what their package.json names. */
+/**
+ * Layers held to a short list of packages from outside; the others may use what their package.json names.
+ * Those of the domain are pure: computation on what they are given.
+ */
 export const mayUsePackages: Readonly<Partial<Record<Layer, readonly string[]>>> = {
   contract: ['zod'],
-  domain: [],
+  domain: ['ipaddr.js'],
   ports: [],
   engine: [],
 }

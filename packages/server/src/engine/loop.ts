@@ -8,7 +8,7 @@ import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
 
 const firstRetryMs = 100
-const longestRetryMs = 10_000
+const defaultLongestRetryMs = 10_000
 
 export interface LoopOptions {
   readonly name: string
@@ -17,6 +17,8 @@ export interface LoopOptions {
   readonly events: EventSink
   /** One round. Answers how long to wait until the next, ms. The signal fires on stop. */
   readonly round: (signal: AbortSignal) => Promise<number>
+  /** Limit of the pause after a failed round. Default 10,000. */
+  readonly longestRetryMs?: number
   /** Called once after the last round. */
   readonly onStop?: () => Promise<void>
 }
@@ -27,7 +29,7 @@ export interface Loop extends Service {
 }
 
 export function createLoop(options: LoopOptions): Loop {
-  const { clock, random, events } = options
+  const { clock, random, events, longestRetryMs = defaultLongestRetryMs } = options
   let stopping: AbortController | undefined
   let running: Promise<void> | undefined
   let wait = new AbortController()

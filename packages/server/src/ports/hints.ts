@@ -1,6 +1,6 @@
 /**
  * Hints make things faster, never right: "something is ready in this queue", "a timer near its time changed", "a cancel
- * waits for you". Each may be lost, doubled or late; the polling behind it is the truth. Publishing is debounced (at most
+ * waits for you", "shards were given up". Each may be lost, doubled or late; the polling behind it is the truth. Publishing is debounced (at most
  * one per topic and key each 50 ms, the first at once) and never fails the caller.
  */
 
@@ -8,6 +8,7 @@ export type Hint =
   | { readonly topic: 'ready'; readonly key: string /* queue */ }
   | { readonly topic: 'timers'; readonly key: string /* shard, as decimal */ }
   | { readonly topic: 'cancel'; readonly key: string /* session id */ }
+  | { readonly topic: 'shards'; readonly key: 'free' }
 
 export interface Hints {
   publish(hint: Hint): void

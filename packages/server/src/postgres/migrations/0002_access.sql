@@ -30,11 +30,14 @@ ALTER TABLE belfry.api_key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 
 CREATE POLICY app ON belfry.tenant TO belfry_app USING (id = belfry.tenant_id());
 CREATE POLICY platform ON belfry.tenant TO belfry_platform USING (true) WITH CHECK (true);
+CREATE POLICY engine ON belfry.tenant TO belfry_engine USING (true);
 CREATE POLICY app ON belfry.api_key TO belfry_app
   USING (tenant_id = belfry.tenant_id()) WITH CHECK (tenant_id = belfry.tenant_id());
 CREATE POLICY platform ON belfry.api_key TO belfry_platform USING (true) WITH CHECK (true);
 
 GRANT SELECT ON belfry.tenant TO belfry_app;
+-- the weight, for the fair order of runs
+GRANT SELECT (id, weight) ON belfry.tenant TO belfry_engine;
 GRANT SELECT, INSERT, UPDATE (revoked_at) ON belfry.api_key TO belfry_app;
 GRANT SELECT, INSERT ON belfry.tenant TO belfry_platform;
 GRANT SELECT, INSERT, UPDATE (last_used_at, revoked_at) ON belfry.api_key TO belfry_platform;

@@ -30,7 +30,8 @@ CREATE TABLE belfry.delayed (
   timeout_ms integer NOT NULL,
   lease_epoch bigint NOT NULL,
   attempt integer NOT NULL,
-  crash_count smallint NOT NULL
+  crash_count smallint NOT NULL,
+  failure_count integer NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 CREATE INDEX delayed_due ON belfry.delayed (shard, due_at, run_id);
 

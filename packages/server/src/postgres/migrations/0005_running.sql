@@ -43,6 +43,7 @@ CREATE TABLE belfry.ready (
   lease_epoch bigint NOT NULL DEFAULT 0,
   attempt integer NOT NULL DEFAULT 0,
   crash_count smallint NOT NULL DEFAULT 0,
+  failure_count integer NOT NULL DEFAULT 0,
   session_id uuid,
   claimed_at timestamptz,
   deadline timestamptz,

@@ -1,0 +1,22 @@
+/**
+ * The table of all commands, in the order in
+ * which help and reference show them.
+ */
+import type { Command } from './command.ts'
+import { accessCommands } from './commands/access.ts'
+import { contextCommands } from './commands/context.ts'
+import { jobCommands } from './commands/job.ts'
+import { runCommands } from './commands/run.ts'
+import { scheduleCommands } from './commands/schedule.ts'
+import { demoCommand, devCommand, serverCommands } from './commands/server.ts'
+
+export const commandTable: readonly Command[] = [
+  devCommand,
+  ...scheduleCommands,
+  ...runCommands,
+  ...jobCommands,
+  ...contextCommands,
+  ...accessCommands,
+  ...serverCommands,
+  demoCommand,
+]

@@ -1,0 +1,118 @@
+/**
+ * Flags that describe a job's handler and policies, shared by `job` and by `schedule create`, and what they
+ * mean.
+ */
+import type { HttpHandlerDefinition, Job } from '@belfry/contract'
+import { deliveries, httpMethods } from '@belfry/contract'
+import type { BodyOf } from '@belfry/sdk'
+import type { Call, FlagSpec } from '../command.ts'
+import { UsageError } from '../exit-codes.ts'
+import { headers } from '../values.ts'
+import { given, refuseTogether } from './shared.ts'
+
+export const handlerFlags: readonly FlagSpec[] = [
+  {
+    name: 'http',
+    value: 'url',
+    method: true,
+    summary: 'Call this URL, by POST unless a method stands before it',
+  },
+  { name: 'header', value: 'header', repeat: true, summary: "Header to send, such as 'X-Team: billing'" },
+  { name: 'body', value: 'text', summary: 'Body to send as it is; without it the input is sent as JSON' },
+  { name: 'body-file', value: 'path', summary: 'Body from a file, `-` for standard input' },
+]
+
+export const policyFlags: readonly FlagSpec[] = [
+  { name: 'max-attempts', value: 'count', summary: 'Tries in all; 3 if left out' },
+  {
+    name: 'backoff',
+    value: 'kind',
+    choices: ['exponential', 'fixed'],
+    summary: 'How the delay between tries grows',
+  },
+  { name: 'retry-base', value: 'duration', summary: 'First delay; 1s if left out' },
+  { name: 'retry-cap', value: 'duration', summary: 'Longest delay; 5m if left out' },
+  { name: 'timeout', value: 'duration', summary: 'Limit of one attempt, such as 30s; 1m if left out' },
+  {
+    name: 'delivery',
+    value: 'kind',
+    choices: deliveries,
+    summary: 'Promise when a worker dies in the middle of a run',
+  },
+  { name: 'queue', value: 'name', summary: 'Queue of its runs' },
+]
+
+/** Which flag fills which field of a job. */
+export const jobFieldFlags: Readonly<Record<string, string>> = {
+  '/handler': '--http',
+  '/handler/headers': '--header',
+  '/handler/body': '--body',
+  '/retry/maxAttempts': '--max-attempts',
+  '/retry/backoff': '--backoff',
+  '/retry/baseMs': '--retry-base',
+  '/retry/capMs': '--retry-cap',
+  '/attemptTimeoutMs': '--timeout',
+  '/delivery': '--delivery',
+  '/queue': '--queue',
+}
+
+type HandlerInput = NonNullable<BodyOf<'scheduleCreate'>['handler']>
+type RetryInput = NonNullable<BodyOf<'jobCreate'>['retry']>
+
+/** "POST https://…" or "https://…" as the parser hands it on. */
+export function httpTarget(text: string): { method: (typeof httpMethods)[number]; url: string } {
+  const [first = '', second, ...more] = text.trim().split(/\s+/)
+  if (second === undefined && !isMethod(first)) return { method: 'POST', url: first }
+  const method = httpMethods.find((known) => known === first.toUpperCase())
+  if (method !== undefined && second !== undefined && more.length === 0) return { method, url: second }
+  throw new UsageError(`--http "${text}" is not a target; write --http POST https://example.com/hook`)
+}
+
+const isMethod = (text: string): boolean => (httpMethods as readonly string[]).includes(text.toUpperCase())
+
+/**
+ * The handler that the flags describe; undefined when --http is not given. Throws when parts come without
+ * it.
+ */
+export async function handlerFromFlags(call: Call): Promise<HandlerInput | undefined> {
+  const target = call.flags.text('http')
+  const parts = await handlerParts(call)
+  if (target !== undefined) return { kind: 'http', ...httpTarget(target), ...parts }
+  const [stray] = call.flags.given(['header', 'body', 'body-file'])
+  if (stray !== undefined) throw new UsageError(`--${stray} needs --http: say what to call`)
+  return undefined
+}
+
+async function handlerParts(call: Call): Promise<{ headers?: Record<string, string>; body?: string }> {
+  refuseTogether(call, 'body', 'body-file')
+  const lines = call.flags.list('header')
+  const body = call.flags.text('body') ?? (await call.flags.file('body-file'))
+  return given({ headers: lines.length === 0 ? undefined : headers(lines, '--header'), body })
+}
+
+/** The handler after an update: parts given replace those of the present one. */
+export async function handlerForUpdate(call: Call, present: HttpHandlerDefinition): Promise<HandlerInput> {
+  const target = call.flags.text('http')
+  return { ...present, ...(target === undefined ? {} : httpTarget(target)), ...(await handlerParts(call)) }
+}
+
+/** The retry policy that the flags describe; undefined when none of them is given. */
+export function retryFromFlags(call: Call): RetryInput | undefined {
+  const retry = given({
+    maxAttempts: call.flags.whole('max-attempts', 1, 1000),
+    backoff: call.flags.choice('backoff', ['exponential', 'fixed']),
+    baseMs: call.flags.durationMs('retry-base'),
+    capMs: call.flags.durationMs('retry-cap'),
+  })
+  return Object.keys(retry).length === 0 ? undefined : retry
+}
+
+/** Policies of a job other than its retries, as far as they are given. */
+export const policiesFromFlags = (
+  call: Call,
+): Partial<Pick<Job, 'attemptTimeoutMs' | 'delivery' | 'queue'>> =>
+  given({
+    attemptTimeoutMs: call.flags.durationMs('timeout'),
+    delivery: call.flags.choice('delivery', deliveries),
+    queue: call.flags.text('queue'),
+  })

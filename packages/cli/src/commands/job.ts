@@ -1,0 +1,180 @@
+/**
+ * `belfry job …`: define what
+ * runs.
+ */
+import type { Command, FlagSpec } from '../command.ts'
+import { required } from '../command.ts'
+import { UsageError } from '../exit-codes.ts'
+import { jobShape, targetWords } from '../output/shapes.ts'
+import { findJob } from '../resolve-name.ts'
+import type { Call } from '../command.ts'
+import {
+  handlerFlags,
+  handlerForUpdate,
+  handlerFromFlags,
+  jobFieldFlags,
+  policiesFromFlags,
+  policyFlags,
+  retryFromFlags,
+} from './job-flags.ts'
+import { given, listFlags, pageQuery, printList, sayChange } from './shared.ts'
+
+const jobArgument = { name: 'job', summary: 'Name or id of the job' }
+const ownFlags: readonly FlagSpec[] = [
+  ...handlerFlags,
+  ...policyFlags,
+  { name: 'priority', value: 'number', summary: 'Higher runs earlier; -100 to 100, 0 if left out' },
+  { name: 'description', value: 'text', summary: 'What it is for' },
+]
+
+const ownFieldFlags: Readonly<Record<string, string>> = {
+  ...jobFieldFlags,
+  '/priority': '--priority',
+  '/description': '--description',
+}
+
+async function create(call: Call): Promise<undefined> {
+  const handler = await handlerFromFlags(call)
+  if (handler === undefined) throw new UsageError('say what to call: --http POST https://example.com/hook')
+  const client = await call.client()
+  const body = {
+    name: required(call, 'name'),
+    handler,
+    ...policiesFromFlags(call),
+    ...given({
+      retry: retryFromFlags(call),
+      priority: priority(call),
+      description: call.flags.text('description'),
+    }),
+  }
+  const job = await client.jobs.create(body, { dryRun: call.dryRun })
+  call.printer.row(job, jobShape)
+  sayChange(call, `Created the job ${job.name}.`, `belfry schedule create --job ${job.name} --every 5m`)
+}
+
+const priority = (call: Call): number | undefined => call.flags.whole('priority', -100, 100)
+
+async function update(call: Call): Promise<undefined> {
+  const names = ownFlags.map((flag) => flag.name)
+  const asked = call.flags.given(names)
+  if (asked.length === 0)
+    throw new UsageError('nothing to change: give at least one flag of what should change')
+  const client = await call.client()
+  const found = await findJob(client, required(call, 'job'))
+  // A handler is replaced as a whole: parts given are laid over the one that is there, and only over that
+  // one.
+  const touchesHandler = call.flags.given(handlerFlags.map((flag) => flag.name)).length > 0
+  const read = touchesHandler ? await client.call('jobGet', { params: { id: found.id } }) : undefined
+  const body = {
+    ...policiesFromFlags(call),
+    ...given({
+      handler: read === undefined ? undefined : await handlerForUpdate(call, read.data.handler),
+      retry: retryFromFlags(call),
+      priority: priority(call),
+      description: call.flags.text('description'),
+    }),
+  }
+  const options = { dryRun: call.dryRun, ifMatch: read?.etag ?? undefined }
+  const job = await client.jobs.update(found.id, body, options)
+  call.printer.row(job, jobShape)
+  const version =
+    job.version === found.version ? 'its definition is as it was' : `it is now version ${job.version}`
+  sayChange(call, `Changed the job ${job.name}; ${version}.`, `belfry job get ${job.name}`)
+}
+
+async function list(call: Call): Promise<undefined> {
+  const client = await call.client()
+  await printList(
+    call,
+    client.jobs.list(pageQuery(call)),
+    jobShape,
+    'No jobs yet. Make one: belfry job create report --http POST https://example.com/report',
+  )
+}
+
+async function get(call: Call): Promise<undefined> {
+  call.printer.one(await findJob(await call.client(), required(call, 'job')), jobShape)
+}
+
+async function remove(call: Call): Promise<undefined> {
+  const client = await call.client()
+  const job = await findJob(client, required(call, 'job'))
+  await client.jobs.delete(job.id, { dryRun: call.dryRun })
+  sayChange(call, `Deleted the job ${job.name} (${targetWords(job)}).`, 'belfry job list')
+}
+
+export const jobCommands: readonly Command[] = [
+  {
+    noun: 'job',
+    verb: 'create',
+    summary: 'Define a job: what to call, and how often to try',
+    arguments: [{ name: 'name', summary: 'Name of the job: letters, digits, ".", "_", "-"' }],
+    flags: ownFlags,
+    effect: 'change',
+    fieldFlags: { ...ownFieldFlags, '/name': '<name>' },
+    examples: [
+      {
+        words: 'A job that posts its input to a URL',
+        command: 'belfry job create report --http POST https://example.com/report',
+      },
+      {
+        words: 'Five tries of at most 30 seconds, with a header',
+        command:
+          "belfry job create report --http https://example.com/report --header 'X-Team: billing' --max-attempts 5 --timeout 30s",
+      },
+    ],
+    run: create,
+  },
+  {
+    noun: 'job',
+    verb: 'list',
+    summary: 'List jobs',
+    flags: listFlags,
+    effect: 'read',
+    examples: [
+      { words: 'All jobs', command: 'belfry job list --all' },
+      { words: 'Their names, one a line', command: 'belfry job list -o name' },
+    ],
+    run: list,
+  },
+  {
+    noun: 'job',
+    verb: 'get',
+    summary: 'Show a job',
+    arguments: [jobArgument],
+    effect: 'read',
+    examples: [{ words: 'One job in full', command: 'belfry job get report' }],
+    run: get,
+  },
+  {
+    noun: 'job',
+    verb: 'update',
+    summary: 'Change a job; what is not given stays',
+    details:
+      'A changed definition becomes a new version. Runs that exist keep the version they were made with.',
+    arguments: [jobArgument],
+    flags: ownFlags,
+    effect: 'change',
+    fieldFlags: ownFieldFlags,
+    examples: [
+      { words: 'Try more often', command: 'belfry job update report --max-attempts 10' },
+      {
+        words: 'Call another URL',
+        command: 'belfry job update report --http PUT https://example.com/v2/report',
+      },
+    ],
+    run: update,
+  },
+  {
+    noun: 'job',
+    verb: 'delete',
+    summary: 'Delete a job that no schedule uses',
+    arguments: [jobArgument],
+    effect: 'change',
+    examples: [
+      { words: 'See first whether it can be deleted', command: 'belfry job delete report --dry-run' },
+      { words: 'Delete it', command: 'belfry job delete report' },
+    ],
+    run: remove,
+  },
+]

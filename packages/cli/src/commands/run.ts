@@ -1,0 +1,235 @@
+/**
+ * `belfry run …`: run on demand, see what
+ * ran and why, wait, cancel.
+ */
+import type { Attempt, Run, RunState } from '@belfry/contract'
+import { runStates } from '@belfry/contract'
+import type { BodyOf } from '@belfry/sdk'
+import type { Call, Command } from '../command.ts'
+import { required } from '../command.ts'
+import { UsageError } from '../exit-codes.ts'
+import { attemptWords, runShape, runSummaryShape } from '../output/shapes.ts'
+import { plain, plainLines } from '../output/text.ts'
+import { timeWithDistance } from '../output/times.ts'
+import { findJob, findSchedule, isId, runId } from '../resolve-name.ts'
+import {
+  given,
+  inputFlag,
+  listFlags,
+  pageQuery,
+  printList,
+  sayChange,
+  waitAndPrint,
+  waitFlags,
+} from './shared.ts'
+
+const runArgument = { name: 'run', summary: 'Id of the run' }
+
+async function create(call: Call): Promise<number | undefined> {
+  const client = await call.client()
+  const job = required(call, 'job')
+  const body = {
+    job: isId(job) ? (await findJob(client, job)).name : job,
+    ...given({
+      input: (await call.flags.json('input')) as BodyOf<'runCreate'>['input'],
+      runAt: call.flags.instant('at'),
+      queue: call.flags.text('queue'),
+      priority: call.flags.whole('priority', -100, 100),
+    }),
+  }
+  const run = await client.runs.create(body, { dryRun: call.dryRun })
+  const due = timeWithDistance(run.dueAt, call.printer.clock)
+  const words = `Asked for a run of ${run.job}: ${run.id}, due ${due}.`
+  if (call.flags.on('wait') && !call.dryRun) {
+    call.printer.say(words)
+    return waitAndPrint(call, client, run.id)
+  }
+  call.printer.row(run, runShape)
+  sayChange(call, words, `belfry run wait ${run.id}`)
+  return undefined
+}
+
+function statesFromFlag(call: Call): RunState[] | undefined {
+  const named = call.flags.list('state').flatMap((text) => text.split(','))
+  const known = runStates.filter((state) => named.includes(state))
+  const wrong = named.find((name) => !(runStates as readonly string[]).includes(name))
+  if (wrong !== undefined) throw new UsageError(`--state "${wrong}" is not one of ${runStates.join(', ')}`)
+  return known.length === 0 ? undefined : known
+}
+
+async function list(call: Call): Promise<undefined> {
+  const client = await call.client()
+  const state = statesFromFlag(call)
+  const job = call.flags.text('job')
+  const schedule = call.flags.text('schedule')
+  const query = {
+    ...pageQuery(call),
+    ...given({
+      state,
+      jobId: job === undefined ? undefined : (await findJob(client, job)).id,
+      scheduleId: schedule === undefined ? undefined : (await findSchedule(client, schedule)).id,
+      createdAfter: call.flags.pastInstant('since'),
+      createdBefore: call.flags.pastInstant('until'),
+    }),
+  }
+  const filtered = call.flags.given(['state', 'job', 'schedule', 'since', 'until']).length > 0
+  const empty = filtered
+    ? 'No runs match. See all: belfry run list'
+    : 'No runs yet. Run a job now: belfry run create JOB, or a schedule: belfry schedule trigger SCHEDULE'
+  await printList(call, client.runs.list(query), runSummaryShape, empty)
+}
+
+async function get(call: Call): Promise<undefined> {
+  call.printer.one(await (await call.client()).runs.get(runId(required(call, 'run'))), runShape)
+}
+
+async function cancel(call: Call): Promise<undefined> {
+  const client = await call.client()
+  const run = await client.runs.cancel(runId(required(call, 'run')), {}, { dryRun: call.dryRun })
+  call.printer.row(run, runShape)
+  const words = run.state === 'canceled' ? 'Canceled' : 'Asked the worker to stop'
+  sayChange(call, `${words}: run ${run.id} of ${run.job} is ${run.state}.`, `belfry run get ${run.id}`)
+}
+
+function attemptLines(attempt: Attempt, call: Call): string[] {
+  const { clock } = call.printer
+  const title = attempt.number === 0 ? 'Without an attempt' : `Attempt ${attempt.number}`
+  const lines = [`${title}: ${plain(attemptWords(attempt, clock))}`]
+  if (attempt.error !== null)
+    lines.push(`  error: ${plain(attempt.error.message)} (${plain(attempt.error.code)})`)
+  if (attempt.response !== null) {
+    const capped = attempt.responseTruncated ? `, the first ${attempt.responseCapBytes} bytes` : ''
+    lines.push(`  response${capped}:`)
+    lines.push(
+      ...plainLines(attempt.response)
+        .split('\n')
+        .map((line) => `    ${line}`),
+    )
+  }
+  if (attempt.retryAt !== null) lines.push(`  next attempt due ${timeWithDistance(attempt.retryAt, clock)}`)
+  return lines
+}
+
+function noAttempt(run: Run, call: Call): string {
+  const due = timeWithDistance(run.nextAttemptAt ?? run.dueAt, call.printer.clock)
+  return `No attempt yet: the run is ${run.state}, due ${due}. Wait for it: belfry run wait ${run.id}`
+}
+
+async function logs(call: Call): Promise<undefined> {
+  const run = await (await call.client()).runs.get(runId(required(call, 'run')))
+  call.printer.value(
+    run.attemptList,
+    run.attemptList.flatMap((attempt) => attemptLines(attempt, call)),
+  )
+  if (run.attemptList.length === 0) call.printer.say(noAttempt(run, call))
+}
+
+async function wait(call: Call): Promise<number> {
+  return waitAndPrint(call, await call.client(), runId(required(call, 'run')))
+}
+
+const lookCommands: readonly Command[] = [
+  {
+    noun: 'run',
+    verb: 'list',
+    summary: 'List runs, newest first',
+    flags: [
+      {
+        name: 'state',
+        value: 'states',
+        repeat: true,
+        summary: `Only in these states: ${runStates.join(', ')}`,
+      },
+      { name: 'job', value: 'job', summary: 'Only of this job (name or id)' },
+      { name: 'schedule', value: 'schedule', summary: 'Only of this schedule (name or id)' },
+      { name: 'since', value: 'time', summary: 'Made from this time on: 1h (ago), or 2026-12-01T00:00:00Z' },
+      { name: 'until', value: 'time', summary: 'Made before this time' },
+      ...listFlags,
+    ],
+    effect: 'read',
+    examples: [
+      { words: 'What ran lately', command: 'belfry run list' },
+      { words: 'What failed in the last hour', command: 'belfry run list --state failed --since 1h' },
+    ],
+    run: list,
+  },
+  {
+    noun: 'run',
+    verb: 'get',
+    summary: 'Show a run with its attempts',
+    arguments: [runArgument],
+    effect: 'read',
+    examples: [{ words: 'One run in full', command: 'belfry run get 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
+    run: get,
+  },
+  {
+    noun: 'run',
+    verb: 'logs',
+    summary: 'Show the attempts of a run with what each answered',
+    details: 'Responses are kept up to a limit; where one was cut, that is said.',
+    arguments: [runArgument],
+    effect: 'read',
+    examples: [{ words: 'Why did it fail', command: 'belfry run logs 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
+    run: logs,
+  },
+  {
+    noun: 'run',
+    verb: 'wait',
+    summary: 'Wait until a run has ended',
+    details: 'Exit code 0 if it succeeded, 5 if it did not, 6 if the time ran out.',
+    arguments: [runArgument],
+    flags: [
+      { name: 'timeout', value: 'duration', summary: 'Longest wait, such as 60s; no limit if left out' },
+    ],
+    effect: 'read',
+    examples: [
+      {
+        words: 'At most a minute',
+        command: 'belfry run wait 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f --timeout 60s',
+      },
+    ],
+    run: wait,
+  },
+]
+
+export const runCommands: readonly Command[] = [
+  {
+    noun: 'run',
+    verb: 'create',
+    summary: 'Run a job on demand, now or later',
+    arguments: [{ name: 'job', summary: 'Name or id of the job' }],
+    flags: [
+      inputFlag,
+      { name: 'at', value: 'time', summary: 'Not before this: +10m, or 2026-12-01T02:30:00Z' },
+      { name: 'queue', value: 'name', summary: 'Another queue than that of the job' },
+      { name: 'priority', value: 'number', summary: 'Higher runs earlier; -100 to 100' },
+      ...waitFlags,
+    ],
+    effect: 'change',
+    fieldFlags: {
+      '/job': '<job>',
+      '/input': '--input',
+      '/runAt': '--at',
+      '/queue': '--queue',
+      '/priority': '--priority',
+    },
+    examples: [
+      { words: 'Run a job and wait for its end', command: 'belfry run create report --wait' },
+      {
+        words: 'In ten minutes, with an input',
+        command: `belfry run create report --at +10m --input '{"month": "2026-11"}'`,
+      },
+    ],
+    run: create,
+  },
+  ...lookCommands,
+  {
+    noun: 'run',
+    verb: 'cancel',
+    summary: 'Cancel a run',
+    arguments: [runArgument],
+    effect: 'change',
+    examples: [{ words: 'Stop it', command: 'belfry run cancel 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
+    run: cancel,
+  },
+]

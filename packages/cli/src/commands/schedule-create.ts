@@ -1,0 +1,144 @@
+/**
+ * `belfry schedule create`: when, and what; with
+ * `--http` no job has to be made before.
+ */
+import type { Schedule } from '@belfry/contract'
+import { BelfryError } from '@belfry/contract'
+import type { BodyOf, Client } from '@belfry/sdk'
+import type { Call, Command } from '../command.ts'
+import { UsageError } from '../exit-codes.ts'
+import { scheduleShape, whenWords } from '../output/shapes.ts'
+import { plain } from '../output/text.ts'
+import { timeWithDistance } from '../output/times.ts'
+import { isId } from '../resolve-name.ts'
+import { derivedName } from '../schedule-name.ts'
+import {
+  handlerFlags,
+  handlerFromFlags,
+  jobFieldFlags,
+  policiesFromFlags,
+  policyFlags,
+  retryFromFlags,
+} from './job-flags.ts'
+import {
+  catchUpFromFlags,
+  checkRate,
+  ifPastFlag,
+  lateFlags,
+  otherPolicies,
+  scheduleFieldFlags,
+  timingFlags,
+  timingFromFlags,
+} from './schedule-timing.ts'
+import { given, inputFlag, sayChange } from './shared.ts'
+
+/** How many derived names are tried before the caller has to give one. */
+const nameAttempts = 50
+
+type NamelessBody = Omit<BodyOf<'scheduleCreate'>, 'name'>
+
+async function jobName(call: Call): Promise<string | undefined> {
+  const job = call.flags.text('job')
+  if (job === undefined || !isId(job)) return job
+  return (await (await call.client()).jobs.get(job)).name
+}
+
+async function bodyFromFlags(call: Call): Promise<NamelessBody> {
+  const timing = timingFromFlags(call)
+  if ((timing.at ?? timing.every ?? timing.cron) === undefined) {
+    throw new UsageError("say when: --every 5m, --cron '0 2 * * *' or --at 2026-12-01T02:30:00Z")
+  }
+  checkRate(timing.every)
+  const handler = await handlerFromFlags(call)
+  const job = await jobName(call)
+  if ((handler === undefined) === (job === undefined)) {
+    throw new UsageError('say what: either --http POST https://example.com/hook or --job NAME')
+  }
+  const [ofJob] = job === undefined ? [] : call.flags.given(policyFlags.map((flag) => flag.name))
+  if (ofJob !== undefined)
+    throw new UsageError(`--${ofJob} belongs to the job: use belfry job update ${job ?? ''}`)
+  return {
+    ...timing,
+    ...otherPolicies(call),
+    ...policiesFromFlags(call),
+    ...given({
+      startAt: call.flags.instant('start'),
+      endAt: call.flags.instant('end'),
+      ifPast: call.flags.choice('if-past', ['reject', 'runNow']),
+      catchUp: catchUpFromFlags(call),
+      handler,
+      job,
+      retry: retryFromFlags(call),
+      input: (await call.flags.json('input')) as NamelessBody['input'],
+    }),
+  }
+}
+
+/** Creates under the name given, or under the first derived one that is free. */
+async function createNamed(client: Client, call: Call, body: NamelessBody): Promise<Schedule> {
+  const name = call.argument('name')
+  if (name !== undefined) return client.schedules.create({ ...body, name }, { dryRun: call.dryRun })
+  const parts = { ...body, url: body.handler?.url }
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await client.schedules.create(
+        { ...body, name: derivedName(parts, attempt) },
+        { dryRun: call.dryRun },
+      )
+    } catch (error) {
+      const taken = error instanceof BelfryError && error.code === 'name_taken'
+      if (!taken || attempt >= nameAttempts) throw error
+    }
+  }
+}
+
+async function create(call: Call): Promise<undefined> {
+  const body = await bodyFromFlags(call)
+  const schedule = await createNamed(await call.client(), call, body)
+  call.printer.row(schedule, scheduleShape)
+  const first =
+    schedule.nextAt === null ? '' : `, first ${timeWithDistance(schedule.nextAt, call.printer.clock)}`
+  call.printer.say(...schedule.notes.map((note) => `Note: ${plain(note)}`))
+  sayChange(
+    call,
+    `Created the schedule ${schedule.name}: ${whenWords(schedule)}${first}.`,
+    `belfry run list --schedule ${schedule.name}`,
+    `belfry schedule trigger ${schedule.name} --wait`,
+  )
+}
+
+export const scheduleCreateCommand: Command = {
+  noun: 'schedule',
+  verb: 'create',
+  summary: 'Say when something runs',
+  details:
+    'With --http a job of the same name is made along. Without a name one is made of the host and the time.',
+  arguments: [{ name: 'name', summary: 'Name of the schedule', optional: true }],
+  flags: [
+    ...timingFlags,
+    ifPastFlag,
+    ...handlerFlags,
+    { name: 'job', value: 'name', summary: 'Run this job instead of --http' },
+    inputFlag,
+    ...lateFlags,
+    ...policyFlags,
+  ],
+  effect: 'change',
+  fieldFlags: { ...jobFieldFlags, ...scheduleFieldFlags, '/name': '<name>', '/job': '--job' },
+  examples: [
+    {
+      words: 'Call a URL every five minutes',
+      command: 'belfry schedule create nightly --every 5m --http POST https://example.com/hook',
+    },
+    {
+      words: 'At 02:30 each day in Berlin, five tries of at most 30 seconds',
+      command:
+        "belfry schedule create report --cron '30 2 * * *' --zone Europe/Berlin --http https://example.com/report --max-attempts 5 --timeout 30s",
+    },
+    {
+      words: 'Once, ten minutes from now, with an input',
+      command: `belfry schedule create --at +10m --job report --input '{"month": "2026-11"}'`,
+    },
+  ],
+  run: create,
+}

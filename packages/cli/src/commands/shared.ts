@@ -1,0 +1,103 @@
+/**
+ * Flags and steps that several nouns share: lists with
+ * pages, the wait for a run, words after a change.
+ */
+import type { Run } from '@belfry/contract'
+import type { Client, Listing } from '@belfry/sdk'
+import type { Call, FlagSpec } from '../command.ts'
+import { exitCodes, UsageError } from '../exit-codes.ts'
+import type { Shape } from '../output/printer.ts'
+import { runShape } from '../output/shapes.ts'
+import { plain } from '../output/text.ts'
+import { durationWords } from '../output/times.ts'
+
+export const listFlags: readonly FlagSpec[] = [
+  { name: 'limit', value: 'count', summary: 'Items to show, 1 to 1000; 50 if left out' },
+  { name: 'cursor', value: 'cursor', summary: 'Go on behind an earlier page' },
+  { name: 'all', summary: 'All pages' },
+]
+
+export const inputFlag: FlagSpec = {
+  name: 'input',
+  value: 'json',
+  summary: 'Input as JSON, or @file, or @- for stdin',
+}
+
+export const waitFlags: readonly FlagSpec[] = [
+  {
+    name: 'wait',
+    summary: 'Wait until the run has ended; exit code 5 if it did not succeed, 6 if time ran out',
+  },
+  { name: 'timeout', value: 'duration', summary: 'Longest wait, such as 60s; no limit if left out' },
+]
+
+/** The paging part of a list's query. */
+export function pageQuery(call: Call): { limit?: number; cursor?: string } {
+  const limit = call.flags.whole('limit', 1, 1000) ?? (call.flags.on('all') ? 1000 : undefined)
+  const cursor = call.flags.text('cursor')
+  return { ...(limit === undefined ? {} : { limit }), ...(cursor === undefined ? {} : { cursor }) }
+}
+
+/** Prints a list: one page, or with --all every page as one; JSON lines come page by page. */
+export async function printList<T>(
+  call: Call,
+  items: Listing<T>,
+  shape: Shape<T>,
+  empty: string,
+): Promise<void> {
+  if (!call.flags.on('all')) return call.printer.list(await items.page(), shape, empty)
+  if (call.printer.format !== 'jsonl') {
+    return call.printer.list({ items: await items.take(Infinity), nextCursor: null }, shape, empty)
+  }
+  for await (const page of items.pages()) call.printer.list({ items: page.items }, shape, empty)
+}
+
+/** Says what a change did, or would have done, and what to type next. */
+export function sayChange(call: Call, done: string, ...next: readonly string[]): void {
+  if (call.dryRun) call.printer.say(`Dry run, nothing was stored: ${done}`)
+  else call.printer.say(done, ...next.map((line) => `Next: ${line}`))
+}
+
+/** The object without the fields that are undefined; they were not given. */
+export function given<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>
+  }
+}
+
+/** A copy without some of its fields. */
+export function without<T extends object, K extends keyof T>(value: T, ...names: readonly K[]): Omit<T, K> {
+  const left = Object.entries(value).filter(([name]) => !(names as readonly PropertyKey[]).includes(name))
+  return Object.fromEntries(left) as Omit<T, K>
+}
+
+export function refuseTogether(call: Call, ...names: readonly string[]): void {
+  const both = call.flags.given(names)
+  if (both.length > 1) throw new UsageError(`give only one of ${both.map((name) => `--${name}`).join(', ')}`)
+}
+
+/** Waits for a run, telling its states on the way; prints it and answers the exit code. */
+export async function waitAndPrint(call: Call, client: Client, id: string): Promise<number> {
+  const run = await client.waitForRun(id, {
+    timeoutMs: call.flags.durationMs('timeout'),
+    onChange: (changed) => call.printer.say(progress(changed)),
+  })
+  call.printer.row(run, runShape)
+  if (run.state === 'succeeded') return exitCodes.ok
+  call.printer.say(...whyNot(run), `Next: belfry run logs ${run.id}`)
+  return exitCodes.runDidNotSucceed
+}
+
+function progress(run: Run): string {
+  const attempt = run.attempts === 0 ? '' : `, attempt ${run.attempts} of ${run.maxAttempts}`
+  const late = run.lateMs === null ? '' : `, ${durationWords(run.lateMs)} late`
+  return `Run ${run.id}: ${run.state}${attempt}${late}`
+}
+
+function whyNot(run: Run): string[] {
+  const error = run.attemptList.findLast((attempt) => attempt.error !== null)?.error
+  const reason = run.reason === null ? '' : ` (${run.reason})`
+  const words =
+    error === undefined || error === null ? '' : `: ${plain(error.message)} (${plain(error.code)})`
+  return [`The run ended ${run.state}${reason}${words}`]
+}

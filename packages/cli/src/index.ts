@@ -1,0 +1,6 @@
+/**
+ * The edge of the package `belfry`: what programs import.
+ * The command line itself starts in `main.ts`.
+ */
+export { AnswerError, BelfryError, createClient } from '@belfry/sdk'
+export type * from '@belfry/sdk'

@@ -1,0 +1,214 @@
+/**
+ * How each kind of thing of the API looks to people:
+ * columns of its list, fields of one in full.
+ */
+import type { Attempt, Job, Key, Occurrence, Run, RunSummary, Schedule, Tenant } from '@belfry/contract'
+import cronstrue from 'cronstrue'
+import { toneOf } from './paint.ts'
+import type { Shape } from './printer.ts'
+import type { Cell } from './table.ts'
+import type { Clock } from './times.ts'
+import { durationWords, timeWithDistance, timeWords } from './times.ts'
+
+const state = (text: string, reason: string | null = null): Cell => ({
+  text: reason === null ? text : `${text} (${reason})`,
+  tone: toneOf(text),
+})
+const maybeTime = (instant: string | null, clock: Clock): string =>
+  instant === null ? '-' : timeWithDistance(instant, clock)
+
+/** "POST https://example.com/hook". */
+export const targetWords = (job: Pick<Job, 'handler'>): string => `${job.handler.method} ${job.handler.url}`
+
+export const jobShape: Shape<Job> = {
+  name: (job) => job.name,
+  columns: [
+    { title: 'NAME', cell: (job) => job.name, flexible: true },
+    { title: 'TARGET', cell: targetWords, flexible: true },
+    { title: 'QUEUE', cell: (job) => job.queue, flexible: true },
+    { title: 'DELIVERY', cell: (job) => job.delivery },
+    { title: 'ATTEMPTS', cell: (job) => String(job.retry.maxAttempts), align: 'right' },
+    { title: 'VERSION', cell: (job) => String(job.version), align: 'right' },
+  ],
+  fields: (job, clock) => [
+    ['Name', job.name],
+    ['Id', job.id],
+    ['Description', job.description],
+    ['Version', String(job.version)],
+    ['Target', targetWords(job)],
+    ...Object.entries(job.handler.headers).map(([name, value]) => ['Header', `${name}: ${value}`] as const),
+    ['Body', job.handler.body ?? 'the input of the run, as JSON'],
+    ['Delivery', job.delivery],
+    ['Attempts', `${job.retry.maxAttempts}, each at most ${durationWords(job.attemptTimeoutMs)}`],
+    ['Backoff', backoffWords(job)],
+    ['Queue', job.queue],
+    ['Priority', String(job.priority)],
+    ['Changed', timeWithDistance(job.updatedAt, clock)],
+  ],
+}
+
+function backoffWords({ retry }: Job): string {
+  const jitter = retry.jitter === 'full' ? ', full jitter' : ''
+  if (retry.backoff === 'fixed') return `fixed, ${durationWords(retry.baseMs)}${jitter}`
+  return `exponential, from ${durationWords(retry.baseMs)} to ${durationWords(retry.capMs)}${jitter}`
+}
+
+/** "every 5m", "cron 0 2 * * * Europe/Berlin", "at 2026-12-01T02:30:00Z". */
+export function whenWords(schedule: Pick<Schedule, 'at' | 'every' | 'cron' | 'zone'>): string {
+  const zone = schedule.zone === 'UTC' ? '' : ` ${schedule.zone}`
+  if (schedule.every !== null) return `every ${schedule.every}`
+  return schedule.cron === null ? `at ${schedule.at ?? '-'}${zone}` : `cron ${schedule.cron}${zone}`
+}
+
+/** A cron expression in words; undefined where it is none that the library knows. */
+function cronWords(cron: string): string | undefined {
+  try {
+    return cronstrue.toString(cron, { use24HourTimeFormat: true })
+  } catch {
+    return undefined
+  }
+}
+
+export const scheduleShape: Shape<Schedule> = {
+  name: (schedule) => schedule.name,
+  columns: [
+    { title: 'NAME', cell: (schedule) => schedule.name, flexible: true },
+    { title: 'WHEN', cell: whenWords, flexible: true },
+    { title: 'JOB', cell: (schedule) => schedule.job, flexible: true },
+    { title: 'STATE', cell: (schedule) => state(schedule.state) },
+    { title: 'NEXT', cell: (schedule, clock) => maybeTime(schedule.nextAt, clock) },
+  ],
+  fields: (schedule, clock) => {
+    const words = schedule.cron === null ? undefined : cronWords(schedule.cron)
+    const { catchUp } = schedule
+    return [
+      ['Name', schedule.name],
+      ['Id', schedule.id],
+      ['Description', schedule.description],
+      ['When', whenWords(schedule)],
+      ...(words === undefined ? [] : [['In words', words] as const]),
+      ...schedule.notes.map((note) => ['Note', note] as const),
+      ['State', state(schedule.state, schedule.pausedReason === '' ? null : schedule.pausedReason)],
+      ['Next', maybeTime(schedule.nextAt, clock)],
+      ['Job', schedule.job],
+      ['From', maybeTime(schedule.startAt, clock)],
+      ['Until', maybeTime(schedule.endAt, clock)],
+      ['Jitter', schedule.jitterMs === 0 ? 'none' : `up to ${durationWords(schedule.jitterMs)}`],
+      [
+        'Catch-up',
+        `${catchUp.policy}, back to ${durationWords(catchUp.windowMs)}, at most ${catchUp.maxRuns} runs`,
+      ],
+      ['Overlap', schedule.overlap],
+      ['Input', schedule.input === null ? '-' : JSON.stringify(schedule.input)],
+      ['Changed', timeWithDistance(schedule.updatedAt, clock)],
+    ]
+  },
+}
+
+export const runSummaryShape: Shape<RunSummary> = {
+  name: (run) => run.id,
+  columns: [
+    { title: 'ID', cell: (run) => run.id },
+    { title: 'JOB', cell: (run) => run.job, flexible: true },
+    { title: 'STATE', cell: (run) => state(run.state, run.reason), flexible: true },
+    { title: 'ATTEMPTS', cell: (run) => `${run.attempts}/${run.maxAttempts}`, align: 'right' },
+    { title: 'DUE', cell: (run, clock) => timeWithDistance(run.dueAt, clock) },
+    { title: 'LATE', cell: (run) => (run.lateMs === null ? '-' : durationWords(run.lateMs)), align: 'right' },
+    { title: 'TOOK', cell: tookWords, align: 'right' },
+  ],
+  fields: runFields,
+}
+
+export const runShape: Shape<Run> = {
+  ...runSummaryShape,
+  fields: (run, clock) => [
+    ...runFields(run, clock),
+    ['Input', run.input === null ? '-' : JSON.stringify(run.input)],
+    ...run.attemptList.map(
+      (attempt) =>
+        [
+          `Attempt ${attempt.number}`,
+          { text: attemptWords(attempt, clock), tone: toneOf(attempt.outcome) },
+        ] as const,
+    ),
+  ],
+}
+
+function tookWords(run: RunSummary): string {
+  if (run.startedAt === null || run.finishedAt === null) return '-'
+  return durationWords(Date.parse(run.finishedAt) - Date.parse(run.startedAt))
+}
+
+function runFields(run: RunSummary, clock: Clock): (readonly [string, string | Cell])[] {
+  return [
+    ['Id', run.id],
+    ['Job', `${run.job} (version ${run.jobVersion})`],
+    ['State', state(run.state, run.reason)],
+    ['Asked by', run.source],
+    ['Planned for', maybeTime(run.scheduledFor, clock)],
+    ['Due', timeWithDistance(run.dueAt, clock)],
+    ['Started', maybeTime(run.startedAt, clock)],
+    ['Late by', run.lateMs === null ? '-' : durationWords(run.lateMs)],
+    ['Finished', maybeTime(run.finishedAt, clock)],
+    ['Attempts', `${run.attempts} of ${run.maxAttempts}`],
+    ['Next attempt', maybeTime(run.nextAttemptAt, clock)],
+    ['Delivery', run.delivery],
+    ['Idempotency key', run.idempotencyKey],
+    ['Queue', run.queue],
+    ['Priority', String(run.priority)],
+    ...(run.cancelRequested ? [['Cancel', 'requested'] as const] : []),
+  ]
+}
+
+/** "failed after 120 ms, HTTP 500, started 2026-11-29 23:10:05". */
+export function attemptWords(attempt: Attempt, clock: Clock): string {
+  const took = attempt.durationMs === null ? '' : ` after ${durationWords(attempt.durationMs)}`
+  const status = attempt.httpStatus === null ? '' : `, HTTP ${attempt.httpStatus}`
+  return `${attempt.outcome}${took}${status}, started ${timeWords(attempt.startedAt, clock)}`
+}
+
+export const occurrenceShape: Shape<Occurrence> = {
+  name: (occurrence) => occurrence.scheduledFor,
+  columns: [
+    { title: 'PLANNED FOR', cell: (occurrence, clock) => timeWithDistance(occurrence.scheduledFor, clock) },
+    { title: 'OUTCOME', cell: (occurrence) => state(occurrence.outcome, occurrence.reason), flexible: true },
+    { title: 'STANDS FOR', cell: (occurrence) => String(occurrence.missedCount), align: 'right' },
+    { title: 'LATE', cell: (occurrence) => durationWords(occurrence.lateMs), align: 'right' },
+    { title: 'RUN', cell: (occurrence) => occurrence.runId ?? '-' },
+  ],
+  fields: () => [],
+}
+
+export const tenantShape: Shape<Tenant> = {
+  name: (tenant) => tenant.name,
+  columns: [
+    { title: 'NAME', cell: (tenant) => tenant.name, flexible: true },
+    { title: 'ID', cell: (tenant) => tenant.id },
+    { title: 'MADE', cell: (tenant, clock) => timeWithDistance(tenant.createdAt, clock) },
+  ],
+  fields: () => [],
+}
+
+export const keyShape: Shape<Key> = {
+  name: (key) => key.name,
+  columns: [
+    { title: 'NAME', cell: (key) => key.name, flexible: true },
+    { title: 'PREFIX', cell: (key) => key.prefix },
+    { title: 'SCOPES', cell: (key) => key.scopes.join(','), flexible: true },
+    { title: 'STATE', cell: (key, clock) => state(keyState(key, clock)) },
+    { title: 'LAST USED', cell: (key, clock) => maybeTime(key.lastUsedAt, clock) },
+    { title: 'ID', cell: (key) => key.id },
+  ],
+  fields: (key, clock) => [
+    ['Name', key.name],
+    ['Id', key.id],
+    ['Prefix', key.prefix],
+    ['Scopes', key.scopes.join(', ')],
+    ['Expires', maybeTime(key.expiresAt, clock)],
+  ],
+}
+
+function keyState(key: Key, clock: Clock): string {
+  if (key.revokedAt !== null) return 'revoked'
+  return key.expiresAt !== null && Date.parse(key.expiresAt) <= clock.now() ? 'expired' : 'active'
+}

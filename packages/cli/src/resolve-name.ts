@@ -1,0 +1,58 @@
+/**
+ * From what a person types to the thing meant: an id is taken as it is, a name is looked up by the list's
+ * filter. An unknown name gets the nearest known one as a suggestion.
+ */
+import type { Job, Key, Schedule } from '@belfry/contract'
+import { BelfryError, nearest } from '@belfry/contract'
+import type { Client } from '@belfry/sdk'
+
+const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+export const isId = (text: string): boolean => idPattern.test(text)
+
+/** Names looked through for a suggestion, at most. */
+const suggestionsLimit = 1000
+
+function notFound(noun: string, name: string, known: Iterable<string>): BelfryError {
+  const near = nearest(name, known)
+  const fix = near === undefined ? `see \`belfry ${noun} list\`` : `did you mean ${near}?`
+  return new BelfryError('not_found', `There is no ${noun} "${name}"; ${fix}`)
+}
+
+const namesOf = (items: readonly { readonly name: string }[]): string[] => items.map((item) => item.name)
+
+export async function findJob(client: Client, nameOrId: string): Promise<Job> {
+  if (isId(nameOrId)) return client.jobs.get(nameOrId)
+  const [job] = await client.jobs.list({ name: nameOrId, limit: 1 }).take(1)
+  if (job !== undefined) return job
+  throw notFound(
+    'job',
+    nameOrId,
+    namesOf(await client.jobs.list({ limit: suggestionsLimit }).take(suggestionsLimit)),
+  )
+}
+
+export async function findSchedule(client: Client, nameOrId: string): Promise<Schedule> {
+  if (isId(nameOrId)) return client.schedules.get(nameOrId)
+  const [schedule] = await client.schedules.list({ name: nameOrId, limit: 1 }).take(1)
+  if (schedule !== undefined) return schedule
+  const all = client.schedules.list({ limit: suggestionsLimit })
+  throw notFound('schedule', nameOrId, namesOf(await all.take(suggestionsLimit)))
+}
+
+/** A key that is not revoked, by name; the API lists keys without a filter. */
+export async function findKeyId(client: Client, nameOrId: string): Promise<string> {
+  if (isId(nameOrId)) return nameOrId
+  const known: Key[] = []
+  for await (const key of client.keys.list({ limit: suggestionsLimit })) {
+    if (key.name === nameOrId && key.revokedAt === null) return key.id
+    known.push(key)
+  }
+  throw notFound('key', nameOrId, namesOf(known.filter((key) => key.revokedAt === null)))
+}
+
+/** The id of a run as it must be: runs have no names. */
+export function runId(text: string): string {
+  if (isId(text)) return text
+  throw new BelfryError('not_found', `"${text}" is not the id of a run; \`belfry run list\` shows ids`)
+}

@@ -1,0 +1,130 @@
+/**
+ * Puts the engine's roles together on one store: which services a process runs follows from its `roles`. The order of
+ * stopping matters: shards are given up first, so that others fire while this process still drains its runs.
+ */
+import { hostname } from 'node:os'
+import { createHttpHandler } from '../adapters/handlers/http/http-handler.ts'
+import type { Config } from '../config/schema.ts'
+import type { TagClock } from '../domain/fair-queue.ts'
+import { createDatabaseClock } from '../engine/database-clock.ts'
+import { createElector } from '../engine/elector.ts'
+import { createPruner } from '../engine/pruner.ts'
+import { createRescuer } from '../engine/rescuer.ts'
+import { createScheduler } from '../engine/scheduler.ts'
+import type { Worker } from '../engine/worker.ts'
+import { createWorker } from '../engine/worker.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { EgressAgent } from '../ports/egress.ts'
+import type { EventSink } from '../ports/event-sink.ts'
+import type { Hints } from '../ports/hints.ts'
+import type { Ids } from '../ports/ids.ts'
+import type { Random } from '../ports/random.ts'
+import type { Service } from '../ports/service.ts'
+import type { ZoneSource } from '../ports/zones.ts'
+import type { Database } from '../postgres/database.ts'
+import { createPostgresFiring } from '../postgres/firing.ts'
+import { createPostgresLeadership } from '../postgres/leadership.ts'
+import { createPostgresMaintenance } from '../postgres/maintenance.ts'
+import { createPostgresRunQueue } from '../postgres/run-queue.ts'
+import { createPostgresRunStore } from '../postgres/run-store.ts'
+import { createPostgresTimerIndex } from '../postgres/timer-index.ts'
+import { version } from './version.ts'
+
+export interface EngineParts {
+  readonly config: Config
+  readonly db: Database
+  /** For leases only: a busy pool must not cost a worker its runs. */
+  readonly heartbeats: Database
+  readonly clock: Clock
+  readonly random: Random
+  readonly ids: Ids
+  readonly events: EventSink
+  readonly hints: Hints
+  readonly tags: TagClock
+  readonly zones: ZoneSource
+  readonly egress: EgressAgent
+}
+
+export interface Engine {
+  start(): Promise<void>
+  /** Gives up shards, drains and hands back runs, then stops the rest. */
+  stop(): Promise<void>
+  /** Undefined where this process is no worker. */
+  readonly worker: Worker | undefined
+}
+
+export function createEngine(parts: EngineParts): Engine {
+  const { config } = parts
+  const databaseClock = createDatabaseClock(parts.clock)
+  const shared = { ...parts, databaseClock, host: hostname(), version }
+  const store = createPostgresRunStore({ db: parts.db, heartbeats: parts.heartbeats })
+  const firing = config.roles.includes('scheduler') ? schedulerServices(shared) : []
+  const upkeep: Service[] = config.roles.includes('scheduler')
+    ? [
+        createRescuer({ ...parts, store, intervalMs: config.rescueMs }),
+        createPruner({
+          ...parts,
+          maintenance: createPostgresMaintenance(parts.db),
+          retentionDays: config.retentionDays,
+        }),
+      ]
+    : []
+  const handler = createHttpHandler({ egress: parts.egress, clock: parts.clock, userAgent: `Belfry/${version}` })
+  const worker = config.roles.includes('worker')
+    ? createWorker({
+        ...shared,
+        store,
+        queue: createPostgresRunQueue(parts.db),
+        handlers: [handler],
+        queues: config.workerQueues.includes('*') ? '*' : config.workerQueues,
+        settings: workerSettings(config),
+      })
+    : undefined
+
+  return {
+    worker,
+    async start() {
+      for (const service of [...firing, ...upkeep]) await service.start()
+      await worker?.start()
+    },
+    async stop() {
+      for (const service of firing.toReversed()) await service.stop()
+      await worker?.stop()
+      await Promise.all(upkeep.map((service) => service.stop()))
+      await handler.close()
+    },
+  }
+}
+
+type SchedulerParts = EngineParts & {
+  readonly databaseClock: ReturnType<typeof createDatabaseClock>
+  readonly host: string
+  readonly version: string
+}
+
+/** The elector first: it says which shards the scheduler may act for. */
+function schedulerServices(parts: SchedulerParts): Service[] {
+  const elector = createElector({
+    ...parts,
+    leadership: createPostgresLeadership(parts.db),
+    nodeId: parts.ids.uuidv7(parts.clock.nowMs()),
+    termMs: parts.config.termMs,
+  })
+  const scheduler = createScheduler({
+    ...parts,
+    elector,
+    timers: createPostgresTimerIndex(parts.db),
+    firing: createPostgresFiring(parts.db),
+  })
+  return [elector, scheduler]
+}
+
+function workerSettings(config: Config) {
+  return {
+    slots: config.workerSlots,
+    leaseMs: config.leaseMs,
+    heartbeatMs: config.heartbeatMs,
+    leaseMarginMs: Math.min(6_000, config.leaseMs / 5),
+    drainMs: config.drainMs,
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * Opens the store that the configuration asks for: the embedded Postgres, or the one of DATABASE_URL; waits for it, with
+ * words; brings the schema up to date where that is allowed, and refuses one that does not fit.
+ */
+import { BelfryError } from '@belfry/contract'
+import type { Config } from '../config/schema.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Database } from '../postgres/database.ts'
+import { openDatabase } from '../postgres/database.ts'
+import { startEmbeddedPostgres } from '../postgres/embedded/embedded-postgres.ts'
+import { checkSchema, migrate, schemaMismatch } from '../postgres/migrate.ts'
+import type { ConnectionOptions } from '../postgres/pool.ts'
+import { describeTarget } from '../postgres/pool.ts'
+import { waitForDatabase } from '../postgres/wait-for-database.ts'
+
+/** How long a server waits for its database at start before it gives up with an error. */
+const databaseDeadlineMs = 10 * 60_000
+
+/** Says something to whoever watches the start. */
+export type StartLog = (level: 'info' | 'warn' | 'error', message: string) => void
+
+export interface Store {
+  readonly db: Database
+  readonly connection: ConnectionOptions
+  /** Where the data is, for people; never with a password. */
+  readonly description: string
+  /** Called when the embedded Postgres ended unasked and is being started again. */
+  readonly onRestart: (listener: (reason: string) => void) => void
+  readonly close: () => Promise<void>
+}
+
+export interface StoreOptions {
+  readonly config: Config
+  readonly clock: Clock
+  readonly log: StartLog
+  readonly signal?: AbortSignal
+}
+
+/**
+ * Throws BelfryError `invalid_config`, `database_unavailable`, `schema_mismatch`, `in_use` or `shutting_down`; nothing
+ * stays open then.
+ */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  return options.config.databaseUrl === undefined ? openEmbedded(options) : openRemote(options)
+}
+
+async function openEmbedded(options: StoreOptions): Promise<Store> {
+  const { config, log } = options
+  const embedded = await startEmbeddedPostgres({ dataDir: config.dataDir, log, port: config.embeddedPort })
+  try {
+    await migrate(embedded.adminConnection, { log, runtimeLogin: embedded.connection.user })
+    const db = await openChecked(options, embedded.connection)
+    return {
+      db,
+      connection: embedded.connection,
+      description: `embedded Postgres, data in ${config.dataDir}`,
+      onRestart: (listener) => {
+        embedded.onExit((exit) => {
+          if (!exit.expected) listener(String(exit.signal ?? exit.code))
+        })
+      },
+      close: async () => {
+        await db.close()
+        await embedded.stop()
+      },
+    }
+  } catch (error) {
+    await embedded.stop()
+    throw error
+  }
+}
+
+async function openRemote(options: StoreOptions): Promise<Store> {
+  const connection = { connectionString: options.config.databaseUrl }
+  if (options.config.migrateAtStart) await migrateWhenReachable(options, connection)
+  const db = await openChecked(options, connection)
+  return { db, connection, description: describeTarget(connection), onRestart: () => {}, close: db.close }
+}
+
+async function migrateWhenReachable(options: StoreOptions, connection: ConnectionOptions): Promise<void> {
+  const db = open(options, connection)
+  try {
+    await waitFor(options, connection, db)
+  } finally {
+    await db.close()
+  }
+  await migrate(connection, { log: options.log })
+}
+
+/** Applies the migrations to DATABASE_URL, or to the embedded Postgres; answers the names of those that were missing. */
+export async function migrateStore(options: StoreOptions): Promise<readonly string[]> {
+  const { config, log } = options
+  if (config.databaseUrl !== undefined) return migrate({ connectionString: config.databaseUrl }, { log })
+  const embedded = await startEmbeddedPostgres({ dataDir: config.dataDir, log })
+  try {
+    return await migrate(embedded.adminConnection, { log, runtimeLogin: embedded.connection.user })
+  } finally {
+    await embedded.stop()
+  }
+}
+
+async function openChecked(options: StoreOptions, connection: ConnectionOptions): Promise<Database> {
+  const db = open(options, connection)
+  try {
+    await waitFor(options, connection, db)
+    const mismatch = schemaMismatch(await checkSchema(db))
+    if (mismatch !== undefined) throw mismatch
+    return db
+  } catch (error) {
+    await db.close()
+    throw error
+  }
+}
+
+function open(options: StoreOptions, connection: ConnectionOptions): Database {
+  return openDatabase({
+    connection,
+    clock: options.clock,
+    maxConnections: options.config.databasePoolSize,
+    preparedStatements: options.config.databasePreparedStatements,
+  })
+}
+
+async function waitFor(options: StoreOptions, connection: ConnectionOptions, db: Database): Promise<void> {
+  await waitForDatabase({
+    db,
+    connection,
+    clock: options.clock,
+    deadlineMs: databaseDeadlineMs,
+    signal: options.signal,
+    onAttempt: ({ message }) => options.log('warn', message),
+  })
+}
+
+/** The error of a start, in one paragraph for people. */
+export function describeStartError(error: unknown): string {
+  if (error instanceof BelfryError) return error.message
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}

@@ -1,0 +1,153 @@
+/**
+ * Every setting of a Belfry server: one schema, one default each. `load.ts` fills it from flags, environment,
+ * file and defaults, in that order of strength; `render.ts` makes docs/reference/configuration.md of it.
+ * Error texts follow the name of the setting, as in "port is not a whole number from 0 to 65535".
+ */
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { parseRange } from '../domain/egress/address.ts'
+import { defaultPorts } from '../domain/egress/egress-policy.ts'
+
+export const roles = ['api', 'scheduler', 'worker'] as const
+export type Role = (typeof roles)[number]
+
+/** `a, b` as a list; anything but text as it is. */
+function commaSeparated(value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  const parts = value.split(',').map((part) => part.trim())
+  return parts.filter((part) => part !== '')
+}
+
+const text = z.string({ error: 'is not text' }).min(1, { error: 'is empty' })
+
+const list = <T extends z.ZodType<string>>(item: T) =>
+  z.preprocess(commaSeparated, z.array(item, { error: 'is not a list' }))
+
+const flag = z.preprocess(
+  (value) => (value === 'true' ? true : value === 'false' ? false : value),
+  z.boolean({ error: 'is not true or false' }),
+)
+
+/** Digits only: `z.coerce` would take an empty variable for 0. */
+function whole(min: number, max: number, error = `is not a whole number from ${min} to ${max}`) {
+  return z.preprocess(
+    (value) => (typeof value === 'string' && /^\d+$/.test(value.trim()) ? Number(value) : value),
+    z.int({ error }).min(min, { error }).max(max, { error }),
+  )
+}
+
+const oneOf = <const T extends readonly string[]>(values: T) =>
+  z.enum(values, { error: `is not one of ${values.join(', ')}` })
+
+const port = whole(0, 65_535)
+
+const notPorts = 'is not a list of ports from 1 to 65535; write it like 80,443, or * for every port'
+const egressPorts = z.preprocess(
+  (value) => {
+    const ports = typeof value === 'number' ? [value] : commaSeparated(value)
+    return Array.isArray(ports) && ports.length === 1 && ports[0] === '*' ? '*' : ports
+  },
+  z.union([z.literal('*'), z.array(whole(1, 65_535, notPorts))], { error: notPorts }),
+)
+
+const queueName = z
+  .string({ error: 'is not a list of names' })
+  .regex(/^(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,127})$/, {
+    error: 'holds what is not a queue name; use letters, digits, ".", "_", "-", or "*" for every queue',
+  })
+
+/** The same rule by which the egress module reads it, so that a server which starts has no bad range. */
+const cidr = z.string({ error: 'is not a list of address ranges' }).superRefine((range, context) => {
+  const parsed = parseRange(range)
+  if (!parsed.ok) context.addIssue({ code: 'custom', message: `holds a bad range: ${parsed.message}` })
+})
+
+/** As root the embedded Postgres runs as another user, who cannot enter root's home. */
+function defaultDataDir(): string {
+  if (process.getuid?.() === 0 && process.env['XDG_DATA_HOME'] === undefined) return '/var/lib/belfry'
+  return join(process.env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'belfry')
+}
+
+/** `defaultInWords` is for a default that depends on the machine. */
+interface SettingMeta extends Record<string, unknown> {
+  readonly description: string
+  readonly defaultInWords?: string
+}
+
+const about = (description: string, defaultInWords?: string): SettingMeta =>
+  defaultInWords === undefined ? { description } : { description, defaultInWords }
+
+export const configSchema = z.strictObject({
+  databaseUrl: z
+    .url({
+      protocol: /^postgres(ql)?$/,
+      error: 'is not a Postgres URL; write it like postgres://user@host:5432/belfry',
+    })
+    .optional()
+    .meta(about('Postgres 15 to 18 to use. Without it Belfry runs its own, embedded one')),
+  databasePoolSize: whole(2, 500).default(10).meta(about('Connections of one process at most')),
+  databasePreparedStatements: flag
+    .default(true)
+    .meta(about('Named prepared statements; turn off for PgBouncer before 1.21')),
+  databaseHints: oneOf(['notify', 'local'])
+    .default('notify')
+    .meta(about('`local`: no LISTEN connection (PgBouncer); other processes notice by polling')),
+  migrateAtStart: flag
+    .default(false)
+    .meta(about('Bring the schema of `databaseUrl` up to date at start; the embedded one always is')),
+  dataDir: text
+    .default(defaultDataDir)
+    .meta(
+      about(
+        'Where the embedded Postgres keeps its data',
+        '`belfry` in `$XDG_DATA_HOME`; without it in `~/.local/share`, for root `/var/lib/belfry`',
+      ),
+    ),
+  embeddedPort: whole(1, 65_535)
+    .optional()
+    .meta(about('Let the embedded Postgres listen on 127.0.0.1 at this port too, with a password')),
+  roles: list(z.enum(roles, { error: `holds what is not one of ${roles.join(', ')}` }))
+    .default([...roles])
+    .meta(about('What this process does')),
+  host: text.default('127.0.0.1').meta(about('Address of the API')),
+  port: port.default(4680).meta(about('Port of the API; 0 takes a free one')),
+  opsHost: text.default('127.0.0.1').meta(about('Address of health and metrics')),
+  opsPort: port.default(4681).meta(about('Port of /livez, /readyz and /metrics; 0 takes a free one')),
+  workerSlots: whole(1, 10_000).default(50).meta(about('Runs that this process executes at once')),
+  workerQueues: list(queueName).default(['*']).meta(about('Queues that it serves; `*` for every queue')),
+  leaseMs: whole(1_000, 600_000).default(30_000).meta(about('How long a silent worker keeps its runs')),
+  heartbeatMs: whole(200, 200_000)
+    .default(10_000)
+    .meta(about('How often a worker renews its lease; less than half of `leaseMs`')),
+  drainMs: whole(0, 3_600_000).default(30_000).meta(about('How long running attempts may end on shutdown')),
+  termMs: whole(1_000, 600_000)
+    .default(15_000)
+    .meta(about('How long a silent scheduler keeps its shards; renewed at a third of it')),
+  rescueMs: whole(200, 600_000).default(5_000).meta(about('How often lost runs are looked for')),
+  retentionDays: whole(2, 3_650).default(30).meta(about('Days that runs, attempts and occurrences are kept')),
+  egressAllow: list(cidr)
+    .default([])
+    .meta(
+      about('Private networks that jobs may call, as CIDRs, with all their ports; all others are refused'),
+    ),
+  egressDeny: list(cidr)
+    .default([])
+    .meta(about('Networks that jobs may not call, as CIDRs, also where `egressAllow` opens them')),
+  egressPorts: egressPorts
+    .default([...defaultPorts])
+    .meta(about('Ports that jobs may call outside `egressAllow`; `*` for every port')),
+  logLevel: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
+    .default('info')
+    .meta(about('Least level logged')),
+})
+export type Config = z.infer<typeof configSchema>
+export type ConfigKey = keyof Config
+
+/** Variable of a setting: `BELFRY_WORKER_SLOTS`; the database's is `DATABASE_URL`, as everywhere. */
+export function environmentName(key: ConfigKey): string {
+  if (key === 'databaseUrl') return 'DATABASE_URL'
+  return `BELFRY_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
+}
+
+export const configKeys = Object.keys(configSchema.shape) as ConfigKey[]

@@ -1,0 +1,34 @@
+/**
+ * From a schedule as the database keeps it to one that answers "when next?". The stored form was checked when it was
+ * written, but data and zone tables outlive versions, so a fault is an expected outcome here and comes back as words.
+ */
+import { compileScheduleIn, type CompiledSchedule, type ScheduleSpec } from './schedule/schedule-spec.ts'
+import { refuse, type Result } from './zone/result.ts'
+import type { ZoneLookup } from './zone/zone-lookup.ts'
+
+export interface StoredSchedule {
+  /** {at} | {every, everyMs, anchorMs} | {cron, dialect} */
+  readonly spec: unknown
+  readonly zone: string
+  readonly startAtMs: number | null
+  readonly endAtMs: number | null
+}
+
+export function compileStored(stored: StoredSchedule, zones: ZoneLookup): Result<CompiledSchedule, string> {
+  const spec = toSpec(stored.spec)
+  if (spec === undefined) return refuse(`the stored timing ${JSON.stringify(stored.spec)} is none that is known`)
+  const compiled = compileScheduleIn({ ...spec, zone: stored.zone }, zones, {
+    ...(stored.startAtMs === null ? {} : { startAtMs: stored.startAtMs }),
+    ...(stored.endAtMs === null ? {} : { endAtMs: stored.endAtMs }),
+  })
+  return compiled.ok ? compiled : refuse(compiled.error.map((fault) => `${fault.pointer}: ${fault.message}`).join('; '))
+}
+
+function toSpec(value: unknown): ScheduleSpec | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const { at, everyMs, anchorMs, cron, dialect } = value as Record<string, unknown>
+  if (typeof at === 'string') return { kind: 'at', at }
+  if (typeof everyMs === 'number' && typeof anchorMs === 'number') return { kind: 'rate', everyMs, anchorMs }
+  if (typeof cron === 'string' && dialect === 'unix') return { kind: 'cron', dialect, expression: cron }
+  return undefined
+}

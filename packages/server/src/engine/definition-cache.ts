@@ -1,0 +1,44 @@
+/**
+ * Definitions by job and version. A version never changes, so what is here is never stale; the least recently used go
+ * when there are too many.
+ */
+import type { JobDefinition } from '@belfry/contract'
+import type { JobVersion, RunStore } from '../ports/run-store.ts'
+
+const maxDefinitions = 2_000
+
+export interface DefinitionCache {
+  /** Looks up each version that is not known yet, all at once. A version that does not exist is left out of the answer. */
+  load(versions: readonly JobVersion[]): Promise<(version: JobVersion) => JobDefinition | undefined>
+}
+
+const keyOf = ({ jobId, version }: JobVersion): string => `${jobId}:${version}`
+
+export function createDefinitionCache(store: Pick<RunStore, 'definitions'>): DefinitionCache {
+  const known = new Map<string, JobDefinition>()
+
+  function keep(key: string, definition: JobDefinition): void {
+    known.delete(key)
+    known.set(key, definition)
+    const oldest = known.keys().next()
+    if (known.size > maxDefinitions && oldest.done !== true) known.delete(oldest.value)
+  }
+
+  return {
+    async load(versions) {
+      const wanted = new Map(versions.map((version) => [keyOf(version), version]))
+      const found = new Map<string, JobDefinition>()
+      const missing: JobVersion[] = []
+      for (const [key, version] of wanted) {
+        const definition = known.get(key)
+        if (definition === undefined) missing.push(version)
+        else found.set(key, definition)
+      }
+      if (missing.length > 0) {
+        for (const row of await store.definitions(missing)) found.set(keyOf(row), row.definition)
+      }
+      for (const [key, definition] of found) keep(key, definition)
+      return (version) => found.get(keyOf(version))
+    },
+  }
+}

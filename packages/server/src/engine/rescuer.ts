@@ -1,0 +1,142 @@
+/**
+ * Takes runs from workers that are gone. Runs in every process that has the engine; two at once do no harm.
+ *
+ * 1. Sessions whose lease ran out are deleted under their row locks: a renewal at that instant either came first, and the
+ *    session lives, or finds no row, and the worker gives up.
+ * 2. Runs held by sessions that are no more, or past their deadline, are read in keyset pages; SQL leaves the healthy ones
+ *    out. Read only when step 1 ended a session, when a round before was cut short, and each `sweepMs` for deadlines and
+ *    for what a rescuer that died left half-done.
+ * 3. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read: whoever is
+ *    second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the old holder sends is refused.
+ */
+import { judgeAttempt } from '../domain/attempt-outcome.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { EventSink } from '../ports/event-sink.ts'
+import type { Hints } from '../ports/hints.ts'
+import type { Random } from '../ports/random.ts'
+import type { AppliedEnd, AttemptEnd, RunStore, StuckRun } from '../ports/run-store.ts'
+import type { Service } from '../ports/service.ts'
+import { createLoop } from './loop.ts'
+import { hintRetries } from './retry-hints.ts'
+
+export interface RescuerOptions {
+  readonly store: Pick<RunStore, 'endExpiredSessions' | 'stuckRuns' | 'rescue'>
+  readonly hints: Pick<Hints, 'publish'>
+  readonly clock: Clock
+  readonly random: Random
+  readonly events: EventSink
+  /** Default 5 s. */
+  readonly intervalMs?: number
+  /** Default 30 s. */
+  readonly sweepMs?: number
+  /** Runs read and ended at a time. Default 500. */
+  readonly pageSize?: number
+}
+
+export interface Rescuer extends Service {
+  /** One round, all steps; for tests and for a person who does not want to wait. Answers how many runs were rescued. */
+  runOnce(): Promise<number>
+}
+
+type RescueEnd = AttemptEnd & { readonly sessionId: string }
+
+export function createRescuer(options: RescuerOptions): Rescuer {
+  const { store, hints, clock, random, events } = options
+  const intervalMs = options.intervalMs ?? 5_000
+  const sweepMs = options.sweepMs ?? 30_000
+  const pageSize = options.pageSize ?? 500
+  let nextSweepMs = -Infinity
+
+  async function endSessions(): Promise<number> {
+    const { sessionIds } = await store.endExpiredSessions()
+    for (const sessionId of sessionIds) events.emit('session_lost', { sessionId, role: 'worker' })
+    return sessionIds.length
+  }
+
+  async function round(signal: AbortSignal): Promise<number> {
+    const ended = await endSessions()
+    if (ended > 0 || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
+    return intervalMs * (0.8 + random.next() * 0.4)
+  }
+
+  async function sweep(signal?: AbortSignal): Promise<number> {
+    // until this sweep is through, the next round sweeps again
+    nextSweepMs = -Infinity
+    let after: { sessionId: string; runId: string } | null = null
+    let rescued = 0
+    while (signal?.aborted !== true) {
+      const page: Awaited<ReturnType<typeof store.stuckRuns>> = await store.stuckRuns(after, pageSize)
+      if (page.runs.length > 0) {
+        const ends = page.runs.map((run) => rescueEnd(run, page.nowMs, random))
+        const { applied } = await store.rescue(ends)
+        rescued += applied.length
+        report(page.runs, applied)
+      }
+      const last = page.runs.at(-1)
+      if (last === undefined || page.runs.length < pageSize) break
+      after = { sessionId: last.sessionId, runId: last.runId }
+    }
+    nextSweepMs = clock.monotonicMs() + sweepMs
+    return rescued
+  }
+
+  function report(runs: readonly StuckRun[], applied: readonly AppliedEnd[]): void {
+    const states = new Map(applied.map((end) => [end.runId, end.runState]))
+    for (const cause of ['session_lost', 'deadline'] as const) {
+      const ended = runs.filter((run) => run.cause === cause && states.has(run.runId))
+      if (ended.length === 0) continue
+      const requeued = ended.filter((run) => states.get(run.runId) === null).length
+      events.emit('runs_rescued', {
+        count: ended.length,
+        reason: cause,
+        requeued,
+        failed: ended.length - requeued,
+      })
+    }
+    hintRetries(hints, applied)
+  }
+
+  const loop = createLoop({ name: 'rescuer', clock, random, events, round })
+  return {
+    name: 'rescuer',
+    start: loop.start,
+    stop: loop.stop,
+    async runOnce() {
+      await endSessions()
+      return sweep()
+    },
+  }
+}
+
+/** A hung handler used up an attempt as any timeout does; a lost worker did not. */
+function rescueEnd(run: StuckRun, nowMs: number, random: Random): RescueEnd {
+  const { delivery, retry, failures, crashCount, cancelRequested } = run
+  const kind = run.cause === 'deadline' ? 'timed_out' : 'lost'
+  const verdict = judgeAttempt(
+    { ending: { kind }, delivery, retry, failures, crashCount, cancelRequested },
+    random.next(),
+  )
+  return {
+    runId: run.runId,
+    sessionId: run.sessionId,
+    leaseEpoch: run.leaseEpoch,
+    ...verdict,
+    startedAtMs: run.claimedAtMs,
+    endedAtMs: Math.max(nowMs, run.claimedAtMs),
+    ...faults[run.cause],
+    httpStatus: null,
+    response: null,
+    responseTruncated: false,
+  }
+}
+
+const faults = {
+  session_lost: {
+    errorCode: 'worker_lost',
+    errorMessage: 'The worker stopped answering while it ran this attempt; what the handler did is unknown.',
+  },
+  deadline: {
+    errorCode: 'deadline_passed',
+    errorMessage: 'The worker did not end the attempt by its deadline; what the handler did is unknown.',
+  },
+} as const

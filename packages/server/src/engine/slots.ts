@@ -1,0 +1,60 @@
+/**
+ * What a worker holds. A slot is taken when a run is claimed and free when its end is on record. Handlers that ignored
+ * their signal and still run are counted apart: they block no slot, until there are as many of them as slots; from then
+ * on each one more does, so that a handler that always hangs cannot pile up without end.
+ */
+import type { Clock } from '../ports/clock.ts'
+import type { AbortReason } from '../ports/handler.ts'
+import type { ClaimedRun } from '../ports/run-queue.ts'
+
+export interface Held {
+  readonly sessionId: string
+  readonly run: ClaimedRun
+  /** Answers whether the handler was still at work. */
+  abort(reason: AbortReason): boolean
+}
+
+export interface Slots {
+  free(): number
+  busy(): number
+  leftBehind(): number
+  held(): readonly Held[]
+  /** Answers how to free the slot again. */
+  take(held: Held): () => void
+  leaveBehind(settled: Promise<unknown>): void
+  /** Resolves when nothing is held any more, or after `limitMs`. */
+  emptied(clock: Clock, limitMs: number): Promise<void>
+}
+
+export function createSlots(count: number): Slots {
+  const held = new Set<Held>()
+  let leftBehind = 0
+  let emptied = Promise.withResolvers<void>()
+  emptied.resolve()
+
+  return {
+    free: () => count - held.size - Math.max(0, leftBehind - count),
+    busy: () => held.size,
+    leftBehind: () => leftBehind,
+    held: () => [...held],
+    take(each) {
+      if (held.size === 0) emptied = Promise.withResolvers()
+      held.add(each)
+      return () => {
+        held.delete(each)
+        if (held.size === 0) emptied.resolve()
+      }
+    },
+    leaveBehind(settled) {
+      leftBehind++
+      void settled.then(() => leftBehind--)
+    },
+    async emptied(clock, limitMs) {
+      if (held.size === 0) return
+      const limit = Promise.withResolvers<void>()
+      const timer = clock.setTimer(limitMs, limit.resolve)
+      await Promise.race([emptied.promise, limit.promise])
+      timer.cancel()
+    },
+  }
+}

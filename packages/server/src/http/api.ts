@@ -1,0 +1,170 @@
+/**
+ * The HTTP API: everything that is served on the API port, made of the contract's routes and the parts that compose hands
+ * in. One `createApi`, then `listen`; on the way down `drain` (new requests are refused) and `close` (those under way end).
+ */
+import type { JobDefinition } from '@belfry/contract'
+import { BelfryError, maxBodyBytes } from '@belfry/contract'
+import Fastify, { LogController } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { TagClock } from '../domain/fair-queue.ts'
+import type { Catalog } from '../ports/catalog.ts'
+import type { Authenticator, KeyMint } from '../ports/credentials.ts'
+import type { EgressAgent } from '../ports/egress.ts'
+import type { EventSink } from '../ports/event-sink.ts'
+import type { Hints } from '../ports/hints.ts'
+import type { Ids } from '../ports/ids.ts'
+import type { RequestObserver } from '../ports/request-observer.ts'
+import type { ZoneSource } from '../ports/zones.ts'
+import type { Effect, Endpoints } from './endpoint.ts'
+import { guardRoutes } from './plugins/access.ts'
+import type { RateLimits } from './plugins/access.ts'
+import { answerTheRest, refuseRawRequest } from './plugins/fallbacks.ts'
+import { takeJsonBodies } from './plugins/json-body.ts'
+import { describeApi, serveDescription } from './plugins/openapi.ts'
+import { frameRequests, requestIdOf } from './plugins/request-frame.ts'
+import { sendProblem } from './problem.ts'
+import { registerRoutes } from './registry.ts'
+import { accessEndpoints } from './routes/access.ts'
+import { jobEndpoints } from './routes/jobs.ts'
+import { runEndpoints } from './routes/runs.ts'
+import { scheduleEndpoints } from './routes/schedules.ts'
+
+export interface ApiOptions {
+  readonly version: string
+  readonly catalog: Catalog
+  readonly authenticator: Authenticator
+  readonly mint: KeyMint
+  readonly zones: ZoneSource
+  readonly ids: Ids
+  readonly tags: TagClock
+  readonly hints: Pick<Hints, 'publish'>
+  readonly events: EventSink
+  /** Judges targets when they are stored; the call itself is judged again when it is made. */
+  readonly egress: Pick<EgressAgent, 'checkTargetUrl' | 'checkTargetHeaders'>
+  readonly logger?: FastifyBaseLogger | undefined
+  readonly observer?: RequestObserver | undefined
+  /** Default: 6,000 requests a key, 300 failed attempts an address. */
+  readonly limits?: Partial<RateLimits> | undefined
+  /** Checks every answer against its schema: for tests. */
+  readonly checkResponses?: boolean | undefined
+}
+
+export interface Api {
+  /** For tests (`inject`) and for the OpenAPI document (`swagger`). */
+  readonly app: FastifyInstance
+  /** Answers the address, for example `http://127.0.0.1:7878`. Throws `in_use` or `invalid_config`. */
+  listen(address: { host: string; port: number }): Promise<string>
+  /** From now on new requests get `shutting_down` and their connection is closed. */
+  drain(): void
+  /** Drains, waits for requests under way, and closes. May be called twice. */
+  close(): Promise<void>
+}
+
+const endpoints: Endpoints = { ...accessEndpoints, ...jobEndpoints, ...scheduleEndpoints, ...runEndpoints }
+
+const requestTimeoutMs = 30_000
+const keepAliveMs = 72_000
+
+export async function createApi(options: ApiOptions): Promise<Api> {
+  let draining = false
+  const app = openApp(options.logger)
+  takeJsonBodies(app)
+  answerTheRest(app)
+  await frameRequests(app, { observer: options.observer, draining: () => draining })
+  await guardRoutes(app, {
+    authenticator: options.authenticator,
+    limits: { perKeyPerMinute: 6_000, failuresPerMinute: 300, ...options.limits },
+  })
+  await describeApi(app, options.version)
+  const { ids, tags, mint, zones, catalog } = options
+  registerRoutes(app, {
+    catalog,
+    endpoints,
+    tools: { ids, tags, mint, zones, checkTarget: targetCheck(options.egress) },
+    makeKnown: makeKnown(options),
+    checkResponses: options.checkResponses ?? false,
+  })
+  serveDescription(app)
+  app.get('/', { config: { access: 'public' }, schema: { hide: true } }, async () => ({
+    name: 'belfry',
+    version: options.version,
+    api: '/v1',
+    openapi: '/v1/openapi.json',
+  }))
+  await app.ready()
+
+  const drain = (): void => {
+    draining = true
+  }
+  return {
+    app,
+    drain,
+    listen: (address) =>
+      app.listen(address).catch((error: unknown) => Promise.reject(listenFault(error, address))),
+    async close() {
+      drain()
+      await app.close()
+    },
+  }
+}
+
+function openApp(logger: FastifyBaseLogger | undefined): FastifyInstance {
+  const common = {
+    bodyLimit: maxBodyBytes,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveMs,
+    // plugins/request-frame.ts logs each answer once
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    genReqId: requestIdOf,
+    requestIdHeader: false as const,
+    // ours says the same as a problem
+    return503OnClosing: false,
+    forceCloseConnections: 'idle' as const,
+    clientErrorHandler: refuseRawRequest,
+    frameworkErrors: (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+      void reply.header('x-request-id', request.id)
+      void sendProblem(error, request, reply)
+    },
+  }
+  return logger === undefined
+    ? Fastify({ ...common, logger: false })
+    : Fastify({ ...common, loggerInstance: logger })
+}
+
+function targetCheck({ checkTargetUrl, checkTargetHeaders }: ApiOptions['egress']) {
+  return (handler: JobDefinition['handler']): void => {
+    const urlFault = checkTargetUrl(handler.url)
+    const faults = [...(urlFault === undefined ? [] : [urlFault]), ...checkTargetHeaders(handler.headers)]
+    if (faults.length === 0) return
+    const errors = faults.map(({ pointer, message }) => ({ pointer, message }))
+    const words = errors.map(({ pointer, message }) => `${pointer} ${message}`).join('; ')
+    throw new BelfryError('invalid_target', `The target is not allowed: ${words}.`, { errors })
+  }
+}
+
+function makeKnown({ hints, events, authenticator }: ApiOptions): (effect: Effect) => void {
+  return (effect) => {
+    if (effect.kind === 'hint') hints.publish(effect.hint)
+    else if (effect.kind === 'key_revoked') authenticator.forget(effect.keyId)
+    else events.emit('runs_enqueued', { count: 1, queue: effect.queue, source: effect.source })
+  }
+}
+
+function listenFault(error: unknown, { host, port }: { host: string; port: number }): unknown {
+  const code = error instanceof Error ? (error as { code?: unknown }).code : undefined
+  if (code === 'EADDRINUSE') {
+    return new BelfryError(
+      'in_use',
+      `Port ${port} on ${host} is in use; choose another one, or stop what uses it.`,
+      { cause: error },
+    )
+  }
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL') {
+    return new BelfryError(
+      'invalid_config',
+      `Belfry cannot listen on ${host}:${port} (${code}); choose another address.`,
+      { cause: error },
+    )
+  }
+  return error
+}

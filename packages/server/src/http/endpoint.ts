@@ -1,0 +1,83 @@
+/**
+ * The shape of what answers a route: a function from a checked call, inside one transaction, to an answer. It knows no
+ * HTTP beyond that; the registry does the rest (credentials, idempotency, dry run, headers, effects after the commit).
+ */
+import type { JobDefinition, JsonValue, RouteName, RunSource, routes } from '@belfry/contract'
+import type { z } from 'zod'
+import type { TagClock } from '../domain/fair-queue.ts'
+import type { CatalogTx, PlatformTx } from '../ports/catalog.ts'
+import type { Credential, KeyMint } from '../ports/credentials.ts'
+import type { Hint } from '../ports/hints.ts'
+import type { Ids } from '../ports/ids.ts'
+import type { ZoneSource } from '../ports/zones.ts'
+
+type PartOf<Name extends RouteName, Part extends string> = (typeof routes)[Name] extends {
+  readonly [key in Part]: infer Schema extends z.ZodType
+}
+  ? z.output<Schema>
+  : undefined
+
+export type BodyOf<Name extends RouteName> = PartOf<Name, 'body'>
+export type QueryOf<Name extends RouteName> = PartOf<Name, 'query'>
+export type ParamsOf<Name extends RouteName> = PartOf<Name, 'params'>
+export type ResponseOf<Name extends RouteName> = PartOf<Name, 'response'>
+
+/** What every endpoint may lean on. */
+export interface Tools {
+  readonly ids: Ids
+  readonly tags: TagClock
+  readonly mint: KeyMint
+  readonly zones: ZoneSource
+  /** Throws `invalid_target`. */
+  readonly checkTarget: (handler: JobDefinition['handler']) => void
+}
+
+/** What is made known after the commit, and never after a dry run. */
+export type Effect =
+  | { readonly kind: 'hint'; readonly hint: Hint }
+  | { readonly kind: 'enqueued'; readonly queue: string; readonly source: RunSource }
+  | { readonly kind: 'key_revoked'; readonly keyId: string }
+
+/** What was asked, checked, before a transaction is open. */
+export interface Asked<Name extends RouteName> {
+  readonly credential: Credential
+  readonly params: ParamsOf<Name>
+  readonly query: QueryOf<Name>
+  readonly body: BodyOf<Name>
+  readonly ifMatch: string | undefined
+}
+
+export interface Call<Name extends RouteName, Tx> extends Asked<Name> {
+  readonly tx: Tx
+  readonly tools: Tools
+  readonly after: (effect: Effect) => void
+}
+
+export interface Answer<Name extends RouteName> {
+  readonly body: ResponseOf<Name>
+  /** Of a resource that can be changed under a precondition. */
+  readonly version?: number
+  /** Path of what was made. */
+  readonly location?: string
+  /** What an Idempotency-Key keeps instead of the body, where that holds a secret. */
+  readonly keptBody?: JsonValue
+}
+
+type AsTenant<Name extends RouteName> = {
+  readonly as: 'tenant'
+  readonly answer: (call: Call<Name, CatalogTx>) => Promise<Answer<Name>>
+}
+type AsPlatform<Name extends RouteName> = {
+  readonly as: 'platform'
+  readonly answer: (call: Call<Name, PlatformTx>) => Promise<Answer<Name>>
+}
+/** Chosen call by call, before a transaction is open. */
+type Chosen<Name extends RouteName> = {
+  readonly as: 'chosen'
+  readonly choose: (asked: Asked<Name>) => AsTenant<Name> | AsPlatform<Name>
+}
+
+export type Endpoint<Name extends RouteName> = AsTenant<Name> | AsPlatform<Name> | Chosen<Name>
+
+/** One for each route of the contract. */
+export type Endpoints = { readonly [Name in RouteName]: Endpoint<Name> }

@@ -1,0 +1,20 @@
+/** "There is no such thing", the same words for what never was, what is gone and what belongs to another tenant. */
+import { BelfryError, nearest } from '@belfry/contract'
+
+export function noSuch(what: string, id: string): BelfryError {
+  const message = `There is no ${what} ${id} here. Look at the list of ${what}s for the ids that exist.`
+  return new BelfryError('not_found', message, {
+    errors: [{ pointer: '/params/id', message: `names no ${what}` }],
+  })
+}
+
+/** A job named in a body that does not exist; `known` are the names of those that do. */
+export function noSuchJob(name: string, known: readonly string[]): BelfryError {
+  const meant = nearest(name, known)
+  const fix =
+    meant === undefined
+      ? 'Create it first, or give an inline handler where that is allowed.'
+      : `Did you mean "${meant}"?`
+  const message = `There is no job named "${name}". ${fix}`
+  return new BelfryError('not_found', message, { errors: [{ pointer: '/job', message }] })
+}

@@ -1,0 +1,95 @@
+/**
+ * Who may pass. Deny is the default: a route says which scope it needs or that it is public, and one that says neither
+ * cannot be registered. The key is checked before the body is read. Requests are counted by key; failed attempts to
+ * authenticate by address, and they are refused early once there are too many.
+ */
+import type { Scope } from '@belfry/contract'
+import { BelfryError, scopeAllows } from '@belfry/contract'
+import rateLimit from '@fastify/rate-limit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Authenticator, Credential } from '../../ports/credentials.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What a key needs to call this route; `public` needs none. */
+    access?: Scope | 'any_key' | 'public'
+    /** The name of the route in the contract. */
+    routeName?: string
+  }
+  interface FastifyRequest {
+    credential: Credential | null
+  }
+}
+
+export interface RateLimits {
+  /** Requests that a key may make in a minute, to one process. */
+  readonly perKeyPerMinute: number
+  /** Failed attempts to authenticate in a minute, from one address. */
+  readonly failuresPerMinute: number
+}
+
+export async function guardRoutes(
+  app: FastifyInstance,
+  options: { authenticator: Authenticator; limits: RateLimits },
+): Promise<void> {
+  const { authenticator, limits } = options
+  app.addHook('onRoute', (route) => {
+    if (route.config?.access !== undefined) return
+    throw new Error(
+      `The route ${String(route.method)} ${route.url} says neither a scope nor that it is public.`,
+    )
+  })
+  app.decorateRequest('credential', null)
+  await app.register(rateLimit, { global: false, timeWindow: 60_000, cache: 10_000 })
+  const byKey = app.createRateLimit({
+    max: limits.perKeyPerMinute,
+    keyGenerator: (request) => request.credential?.keyId ?? request.ip,
+  })
+  const failures = app.createRateLimit({
+    max: limits.failuresPerMinute,
+    keyGenerator: (request) => request.ip,
+  })
+
+  app.addHook('onRequest', async (request, reply) => {
+    const { access } = request.routeOptions.config
+    if (request.is404 || access === 'public' || access === undefined) return
+    const blocked = await failures(request, { increment: false })
+    if (!blocked.isAllowed && blocked.isExceeded)
+      throw tooMany(reply, blocked.ttlInSeconds, 'failed attempts')
+    const credential = await authenticate(authenticator, request, reply).catch(async (error: unknown) => {
+      if (error instanceof BelfryError && error.code === 'unauthenticated') await failures(request)
+      throw error
+    })
+    request.credential = credential
+    const counted = await byKey(request)
+    if (!counted.isAllowed && counted.isExceeded)
+      throw tooMany(reply, counted.ttlInSeconds, 'requests with this key')
+    if (access !== 'any_key' && !scopeAllows(credential.scopes, access)) {
+      const message = `This needs a key with the scope "${access}"; yours has ${credential.scopes.join(', ')}.`
+      throw new BelfryError('forbidden', message)
+    }
+  })
+}
+
+async function authenticate(
+  authenticator: Authenticator,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Credential> {
+  const header = request.headers.authorization
+  const key = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1]
+  const credential = key === undefined ? undefined : await authenticator.authenticate(key)
+  if (credential !== undefined) return credential
+  void reply.header('www-authenticate', 'Bearer realm="belfry"')
+  const message =
+    header === undefined
+      ? 'No API key was given; send it as "Authorization: Bearer bfy_…".'
+      : 'The API key is unknown, wrong, revoked or expired; send a valid one as "Authorization: Bearer bfy_…".'
+  throw new BelfryError('unauthenticated', message)
+}
+
+function tooMany(reply: FastifyReply, seconds: number, what: string): BelfryError {
+  const retryAfter = Math.max(1, seconds)
+  void reply.header('retry-after', String(retryAfter))
+  return new BelfryError('too_many_requests', `Too many ${what} in a minute. Try again in ${retryAfter} s.`)
+}

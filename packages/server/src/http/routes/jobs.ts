@@ -1,0 +1,84 @@
+/** Jobs: what is run, and how. */
+import type { JobDefinition, JobUpdate } from '@belfry/contract'
+import { BelfryError } from '@belfry/contract'
+import { isDeepStrictEqual } from 'node:util'
+import type { JobRecord } from '../../ports/catalog.ts'
+import type { Endpoints } from '../endpoint.ts'
+import { checkIfMatch } from '../etag.ts'
+import { noSuch } from '../missing.ts'
+import { pageById } from '../page.ts'
+import { jobView } from '../views.ts'
+
+type JobEndpoints = Pick<Endpoints, 'jobCreate' | 'jobList' | 'jobGet' | 'jobUpdate' | 'jobDelete'>
+
+export const jobEndpoints: JobEndpoints = {
+  jobCreate: {
+    as: 'tenant',
+    async answer({ tx, tools, body }) {
+      const { name, description, ...definition } = body
+      tools.checkTarget(definition.handler)
+      const id = tools.ids.uuidv7(await tx.nowMs())
+      return answerOf(await tx.jobs.insert({ id, name, description, definition }))
+    },
+  },
+  jobList: {
+    as: 'tenant',
+    async answer({ tx, query, credential }) {
+      const filter = { name: query.name }
+      const scope = { list: 'jobs', tenantId: credential.tenantId, filter }
+      return { body: await pageById(scope, query, (page) => tx.jobs.list(page, filter), jobView) }
+    },
+  },
+  jobGet: {
+    as: 'tenant',
+    async answer({ tx, params }) {
+      const job = await tx.jobs.find(params.id)
+      if (job === undefined) throw noSuch('job', params.id)
+      return answerOf(job)
+    },
+  },
+  jobUpdate: {
+    as: 'tenant',
+    async answer({ tx, tools, params, body, ifMatch }) {
+      const job = await tx.jobs.lock(params.id)
+      if (job === undefined) throw noSuch('job', params.id)
+      checkIfMatch(ifMatch, job.version)
+      if (body.handler !== undefined) tools.checkTarget(body.handler)
+      const definition = mergedDefinition(job.definition, body)
+      const description = body.description ?? job.description
+      const same = description === job.description && isDeepStrictEqual(definition, job.definition)
+      return answerOf(same ? job : await tx.jobs.update(job.id, { description, definition }))
+    },
+  },
+  jobDelete: {
+    as: 'tenant',
+    async answer({ tx, params, ifMatch }) {
+      const job = await tx.jobs.lock(params.id)
+      if (job === undefined) throw noSuch('job', params.id)
+      checkIfMatch(ifMatch, job.version)
+      const user = await tx.jobs.userOf(job.id)
+      if (user !== undefined) {
+        const message = `The schedule "${user}" uses the job "${job.name}"; delete that schedule first.`
+        throw new BelfryError('in_use', message)
+      }
+      await tx.jobs.remove(job.id)
+      return { body: undefined }
+    },
+  },
+}
+
+function answerOf(job: JobRecord) {
+  return { body: jobView(job), version: job.version, location: `/v1/jobs/${job.id}` }
+}
+
+function mergedDefinition(before: JobDefinition, change: JobUpdate): JobDefinition {
+  const retry = Object.entries(change.retry ?? {}).filter(([, value]) => value !== undefined)
+  return {
+    handler: change.handler ?? before.handler,
+    retry: { ...before.retry, ...Object.fromEntries(retry) },
+    attemptTimeoutMs: change.attemptTimeoutMs ?? before.attemptTimeoutMs,
+    delivery: change.delivery ?? before.delivery,
+    queue: change.queue ?? before.queue,
+    priority: change.priority ?? before.priority,
+  }
+}

@@ -1,0 +1,171 @@
+/** From records to the bodies that the contract describes: instants become RFC 3339 in UTC, absent things null. */
+import type { Attempt, Job, Key, Occurrence, Run, RunSummary, Schedule, Tenant } from '@belfry/contract'
+import { maxCapturedBytes } from '@belfry/contract'
+import { notesOf } from '../engine/catalog/schedule-editor.ts'
+import type {
+  AttemptRecord,
+  JobRecord,
+  KeyRecord,
+  OccurrenceRecord,
+  RunRecord,
+  RunSummaryRecord,
+  ScheduleRecord,
+  TenantRecord,
+} from '../ports/catalog.ts'
+import type { ZoneSource } from '../ports/zones.ts'
+
+const iso = (instantMs: number): string => new Date(instantMs).toISOString()
+const isoOrNull = (instantMs: number | null): string | null => (instantMs === null ? null : iso(instantMs))
+
+export function tenantView(tenant: TenantRecord): Tenant {
+  return { id: tenant.id, name: tenant.name, createdAt: iso(tenant.createdAtMs) }
+}
+
+export function keyView(key: KeyRecord): Key {
+  return {
+    id: key.id,
+    name: key.name,
+    prefix: key.prefix,
+    scopes: [...key.scopes],
+    createdAt: iso(key.createdAtMs),
+    expiresAt: isoOrNull(key.expiresAtMs),
+    revokedAt: isoOrNull(key.revokedAtMs),
+    lastUsedAt: isoOrNull(key.lastUsedAtMs),
+  }
+}
+
+export function jobView(job: JobRecord): Job {
+  const { handler, retry, attemptTimeoutMs, delivery, queue, priority } = job.definition
+  const { kind, url, method, headers, body } = handler
+  const { maxAttempts, backoff, baseMs, capMs, jitter } = retry
+  // spelled out, because the database keeps the keys of a JSON object in an order of its own
+  return {
+    id: job.id,
+    name: job.name,
+    description: job.description,
+    version: job.version,
+    handler: { kind, url, method, headers, ...(body === undefined ? {} : { body }) },
+    retry: { maxAttempts, backoff, baseMs, capMs, jitter },
+    attemptTimeoutMs,
+    delivery,
+    queue,
+    priority,
+    createdAt: iso(job.createdAtMs),
+    updatedAt: iso(job.updatedAtMs),
+  }
+}
+
+export function scheduleView(schedule: ScheduleRecord, zones: ZoneSource): Schedule {
+  const { spec, catchUp } = schedule
+  return {
+    id: schedule.id,
+    name: schedule.name,
+    description: schedule.description,
+    jobId: schedule.jobId,
+    job: schedule.jobName,
+    at: 'at' in spec ? spec.at : null,
+    every: 'every' in spec ? spec.every : null,
+    cron: 'cron' in spec ? spec.cron : null,
+    dialect: 'cron' in spec ? spec.dialect : null,
+    zone: schedule.zone,
+    startAt: isoOrNull(schedule.startAtMs),
+    endAt: isoOrNull(schedule.endAtMs),
+    jitterMs: schedule.jitterMs,
+    catchUp: { policy: catchUp.policy, windowMs: catchUp.windowMs, maxRuns: catchUp.maxRuns },
+    overlap: schedule.overlap,
+    input: schedule.input ?? null,
+    state: schedule.state,
+    pausedReason: schedule.pausedReason,
+    pausedAt: isoOrNull(schedule.pausedAtMs),
+    nextAt: isoOrNull(schedule.next?.scheduledForMs ?? null),
+    zoneDataVersion: schedule.zoneDataVersion,
+    notes: [...notesOf(schedule, zones)],
+    createdAt: iso(schedule.createdAtMs),
+    updatedAt: iso(schedule.updatedAtMs),
+  }
+}
+
+export function occurrenceView(occurrence: OccurrenceRecord): Occurrence {
+  return {
+    scheduleId: occurrence.scheduleId,
+    scheduledFor: iso(occurrence.scheduledForMs),
+    outcome: occurrence.outcome,
+    reason: occurrence.reason,
+    missedCount: occurrence.missedCount,
+    runId: occurrence.runId,
+    firedAt: iso(occurrence.firedAtMs),
+    lateMs: occurrence.firedAtMs - occurrence.dueAtMs,
+  }
+}
+
+export function runSummaryView(run: RunSummaryRecord): RunSummary {
+  return {
+    id: run.id,
+    jobId: run.jobId,
+    job: run.jobName,
+    jobVersion: run.jobVersion,
+    scheduleId: run.scheduleId,
+    scheduledFor: isoOrNull(run.scheduledForMs),
+    source: run.source,
+    state: run.state,
+    reason: run.reason,
+    queue: run.queue,
+    priority: run.priority,
+    delivery: run.delivery,
+    attempts: run.attempts,
+    maxAttempts: run.maxAttempts,
+    idempotencyKey: run.id,
+    createdAt: iso(run.createdAtMs),
+    dueAt: iso(run.dueAtMs),
+    nextAttemptAt: isoOrNull(run.nextAttemptAtMs),
+    startedAt: isoOrNull(run.startedAtMs),
+    finishedAt: isoOrNull(run.finishedAtMs),
+    lateMs: run.startedAtMs === null ? null : run.startedAtMs - run.dueAtMs,
+    cancelRequested: run.cancelRequested,
+  }
+}
+
+export function runView(run: RunRecord): Run {
+  const past = run.attemptList.map(attemptView)
+  const { present } = run
+  const now: Attempt[] =
+    present === null
+      ? []
+      : [
+          {
+            number: present.number,
+            outcome: 'running',
+            startedAt: iso(present.startedAtMs),
+            endedAt: null,
+            durationMs: null,
+            error: null,
+            httpStatus: null,
+            response: null,
+            responseTruncated: false,
+            responseCapBytes: maxCapturedBytes,
+            retryAt: null,
+            workerId: present.sessionId,
+            leaseEpoch: present.leaseEpoch,
+          },
+        ]
+  return { ...runSummaryView(run), input: run.input ?? null, attemptList: [...past, ...now] }
+}
+
+function attemptView(attempt: AttemptRecord): Attempt {
+  const { errorCode, errorMessage } = attempt
+  return {
+    number: attempt.number,
+    outcome: attempt.outcome,
+    startedAt: iso(attempt.startedAtMs),
+    endedAt: iso(attempt.endedAtMs),
+    durationMs: Math.max(0, attempt.endedAtMs - attempt.startedAtMs),
+    error: errorCode === null ? null : { code: errorCode, message: errorMessage ?? '' },
+    httpStatus: attempt.httpStatus,
+    response: attempt.response,
+    responseTruncated: attempt.responseTruncated,
+    responseCapBytes: maxCapturedBytes,
+    retryAt: isoOrNull(attempt.retryAtMs),
+    workerId: attempt.sessionId,
+    leaseEpoch: attempt.leaseEpoch,
+  }
+}

@@ -1,0 +1,6 @@
+/** The edge of `@belfry/server`: what the command line and embedders start. Everything else is inside. */
+export { loadConfig } from './config/load.ts'
+export type { ConfigSource, LoadedConfig } from './config/load.ts'
+export type { Config } from './config/schema.ts'
+export { runDev, runServer, startBelfry } from './main.ts'
+export type { Ready, RunDevOptions, RunServerOptions } from './main.ts'

@@ -1,0 +1,73 @@
+/**
+ * The Catalog on Postgres: one transaction a request, as belfry_app under row-level security, or as belfry_platform for
+ * tenants and keys. A dry run does everything and then throws its own result out of the transaction, which rolls it back.
+ */
+import type { Access, Catalog, CatalogTx, CommonTx, PlatformTx } from '../../ports/catalog.ts'
+import type { Database, DatabaseRole, Transaction } from '../database.ts'
+import { readNow } from '../statements/idempotency.ts'
+import { createIdempotencyStore } from './idempotency-store.ts'
+import { createJobStore } from './job-store.ts'
+import { createKeyStore } from './key-store.ts'
+import { createRunCatalog } from './run-catalog.ts'
+import { createScheduleStore } from './schedule-store.ts'
+import { createTenantStore } from './tenant-store.ts'
+import { msOf, only } from './values.ts'
+
+export function createPostgresCatalog(options: { db: Database; timeoutMs?: number }): Catalog {
+  const { db, timeoutMs } = options
+
+  function transact<T>(
+    role: DatabaseRole,
+    access: Access,
+    work: (tx: Transaction) => Promise<T>,
+  ): Promise<T> {
+    const scope = { role, tenantId: access.tenantId, readOnly: access.readOnly, timeoutMs }
+    if (!access.dryRun) return db.transaction(scope, work)
+    return takingBack((rollBack) => db.transaction(scope, async (tx) => rollBack(await work(tx))))
+  }
+
+  return {
+    within: (access, work) =>
+      transact('belfry_app', access, (tx) => {
+        const catalog: CatalogTx = {
+          ...common(tx, access),
+          jobs: createJobStore(tx),
+          schedules: createScheduleStore(tx),
+          runs: createRunCatalog(tx),
+          keys: createKeyStore(tx, access.tenantId),
+        }
+        return work(catalog)
+      }),
+    withinPlatform: (access, work) =>
+      transact('belfry_platform', access, (tx) => {
+        const platform: PlatformTx = { ...common(tx, access), tenants: createTenantStore(tx) }
+        return work(platform)
+      }),
+  }
+}
+
+function common(tx: Transaction, access: Access): CommonTx {
+  let now: Promise<number> | undefined
+  return {
+    nowMs: () => {
+      now ??= tx.query(readNow, []).then((rows) => msOf(only(rows).now))
+      return now
+    },
+    idempotency: createIdempotencyStore(tx, access.tenantId),
+  }
+}
+
+/** Gives `work` a way to end its transaction by a throw and still answer. */
+async function takingBack<T>(work: (rollBack: (result: T) => never) => Promise<T>): Promise<T> {
+  let kept: { readonly result: T } | undefined
+  const signal = new Error('The dry run ends here.')
+  try {
+    return await work((result) => {
+      kept = { result }
+      throw signal
+    })
+  } catch (error) {
+    if (error === signal && kept !== undefined) return kept.result
+    throw error
+  }
+}

@@ -1,0 +1,53 @@
+/** Jobs of one tenant. */
+import type { JobDefinition } from '@belfry/contract'
+import type { JobRecord, JobStore } from '../../ports/catalog.ts'
+import type { Transaction } from '../database.ts'
+import type { JobRow } from '../statements/jobs.ts'
+import * as statements from '../statements/jobs.ts'
+import { lastId, msOf, only, refusingTaken } from './values.ts'
+
+export function createJobStore(tx: Transaction): JobStore {
+  const first = (rows: readonly JobRow[]): JobRecord | undefined => rows.map(jobRecord)[0]
+  return {
+    async insert({ id, name, description, definition }) {
+      const taken = `A job named "${name}" exists; choose another name or change that job.`
+      const write = tx.query(statements.insertJob, [id, name, ...columnsOf(description, definition)])
+      return jobRecord(only(await refusingTaken('job_name', taken, write)))
+    },
+    find: async (id) => first(await tx.query(statements.findJob, [id])),
+    lock: async (id) => first(await tx.query(statements.lockJob, [id])),
+    holdByName: async (name) => first(await tx.query(statements.holdJobByName, [name])),
+    names: async (limit) => (await tx.query(statements.listJobNames, [limit])).map((row) => row.name),
+    async list({ beforeId, limit }, filter) {
+      return (await tx.query(statements.listJobs, [beforeId ?? lastId, limit, filter.name ?? null])).map(
+        jobRecord,
+      )
+    },
+    async update(id, { description, definition }) {
+      return jobRecord(
+        only(await tx.query(statements.updateJob, [id, ...columnsOf(description, definition)])),
+      )
+    },
+    async remove(id) {
+      await tx.query(statements.removeJob, [id])
+    },
+    userOf: async (id) => (await tx.query(statements.findJobUser, [id]))[0]?.name,
+  }
+}
+
+function columnsOf(description: string, definition: JobDefinition) {
+  const { handler, queue, priority, attemptTimeoutMs } = definition
+  return [description, handler.kind, queue, priority, attemptTimeoutMs, JSON.stringify(definition)] as const
+}
+
+function jobRecord(row: JobRow): JobRecord {
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    version: row.version,
+    definition: row.definition as JobDefinition,
+    createdAtMs: msOf(row.created_at),
+    updatedAtMs: msOf(row.updated_at),
+  }
+}

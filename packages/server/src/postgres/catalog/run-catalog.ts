@@ -1,0 +1,162 @@
+/**
+ * Runs of one tenant. Lists pick the statement by what is asked: a walk over the runs, newest first, where most of what
+ * it meets belongs to the page; a start from what is alive and from the index of ends where the states are rare.
+ */
+import type {
+  AttemptOutcome,
+  JobDefinition,
+  JsonValue,
+  RunReason,
+  RunSource,
+  RunState,
+} from '@belfry/contract'
+import { isTerminal } from '@belfry/contract'
+import type {
+  AttemptRecord,
+  PageRequest,
+  RunCatalog,
+  RunFilter,
+  RunRecord,
+  RunSummaryRecord,
+  RunTemplate,
+} from '../../ports/catalog.ts'
+import type { Transaction } from '../database.ts'
+import type { RunTemplateRow } from '../statements/jobs.ts'
+import { findJobIdByName, findRunTemplateById, findRunTemplateByName } from '../statements/jobs.ts'
+import type { AttemptJson, RunRow, RunSummaryRow } from '../statements/runs.ts'
+import * as statements from '../statements/runs.ts'
+import { isoOf, isoOrNull, lastId, msOf, msOrNull, only } from './values.ts'
+
+export function createRunCatalog(tx: Transaction): RunCatalog {
+  const template = (rows: readonly RunTemplateRow[]): RunTemplate | undefined => rows.map(runTemplate)[0]
+  return {
+    templateByJobId: async (jobId) => template(await tx.query(findRunTemplateById, [jobId])),
+    templateByJobName: async (name) => template(await tx.query(findRunTemplateByName, [name])),
+    async insert(run) {
+      const { template: from, start } = run
+      const common = [
+        run.id,
+        from.jobId,
+        from.jobVersion,
+        run.scheduleId,
+        run.source,
+        run.queue,
+        run.priority,
+        run.input === undefined ? null : JSON.stringify(run.input),
+        isoOf(run.dueAtMs),
+        from.definition.handler.kind,
+        from.definition.attemptTimeoutMs,
+      ] as const
+      if (start.kind === 'delayed') return only(await tx.query(statements.insertDelayedRun, common))
+      return only(await tx.query(statements.insertReadyRun, [...common, start.tag]))
+    },
+    async find(id) {
+      const [row] = await tx.query(statements.findRun, [id])
+      return row === undefined ? undefined : runRecord(row)
+    },
+    list: async (page, filter) => (await listRows(tx, page, filter)).map(summaryRecord),
+    jobIdOfName: async (name) => (await tx.query(findJobIdByName, [name]))[0]?.id,
+    cancelWaiting: async (id) => (await tx.query(statements.cancelWaitingRun, [id])).length > 0,
+    requestCancel: async (id) => (await tx.query(statements.requestRunCancel, [id]))[0]?.session_id,
+  }
+}
+
+/** Ids carry the time of their making; how far it may lie from `created_at`, which another clock wrote. */
+const idMarginMs = 3_600_000
+
+const idFloor = (ms: number): string => {
+  const hex = Math.min(Math.max(0, Math.floor(ms)), 2 ** 48 - 1)
+    .toString(16)
+    .padStart(12, '0')
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
+}
+
+function listRows(tx: Transaction, page: PageRequest, filter: RunFilter): Promise<RunSummaryRow[]> {
+  const { states, jobId, scheduleId, createdAfterMs, createdBeforeMs } = filter
+  const low = createdAfterMs === null ? idFloor(0) : idFloor(createdAfterMs - idMarginMs)
+  const before = createdBeforeMs === null ? lastId : idFloor(createdBeforeMs + idMarginMs)
+  const cursor = page.beforeId ?? lastId
+  const walk = [
+    low,
+    cursor < before ? cursor : before,
+    isoOrNull(createdAfterMs) ?? '-infinity',
+    isoOrNull(createdBeforeMs) ?? 'infinity',
+    page.limit,
+  ] as const
+  if (states !== undefined && !states.includes('succeeded')) {
+    const live = states.filter((state) => !isTerminal(state))
+    const ended = states.filter(isTerminal)
+    return tx.query(statements.listRareRuns, [...walk, live, ended, jobId ?? null, scheduleId ?? null])
+  }
+  if (scheduleId !== undefined) {
+    return states === undefined
+      ? tx.query(statements.listRunsOfSchedule, [...walk, scheduleId, jobId ?? null])
+      : tx.query(statements.listRunsOfScheduleInStates, [...walk, scheduleId, jobId ?? null, states])
+  }
+  if (jobId !== undefined) {
+    return states === undefined
+      ? tx.query(statements.listRunsOfJob, [...walk, jobId])
+      : tx.query(statements.listRunsOfJobInStates, [...walk, jobId, states])
+  }
+  return states === undefined
+    ? tx.query(statements.listRuns, walk)
+    : tx.query(statements.listRunsInStates, [...walk, states])
+}
+
+function runTemplate(row: RunTemplateRow): RunTemplate {
+  return {
+    jobId: row.job_id,
+    jobVersion: row.job_version,
+    definition: row.definition as JobDefinition,
+    tenantWeight: row.tenant_weight,
+  }
+}
+
+function summaryRecord(row: RunSummaryRow): RunSummaryRecord {
+  return {
+    id: row.id,
+    jobId: row.job_id,
+    jobName: row.job_name,
+    jobVersion: row.job_version,
+    scheduleId: row.schedule_id,
+    scheduledForMs: msOrNull(row.scheduled_for),
+    source: row.source as RunSource,
+    state: row.state as RunState,
+    reason: row.reason as RunReason | null,
+    queue: row.queue,
+    priority: row.priority,
+    delivery: row.delivery as JobDefinition['delivery'],
+    attempts: row.attempts,
+    maxAttempts: row.max_attempts,
+    createdAtMs: msOf(row.created_at),
+    dueAtMs: msOf(row.due_at),
+    nextAttemptAtMs: msOrNull(row.next_attempt_at),
+    startedAtMs: msOrNull(row.started_at),
+    finishedAtMs: msOrNull(row.finished_at),
+    cancelRequested: row.cancel_requested,
+  }
+}
+
+function runRecord(row: RunRow): RunRecord {
+  const { present_number: number, present_started_at: startedAt, present_session_id: sessionId } = row
+  const held = number !== null && startedAt !== null && sessionId !== null
+  return {
+    ...summaryRecord(row),
+    input: row.has_input ? (row.input as JsonValue) : undefined,
+    attemptList: row.attempt_list.map(attemptRecord),
+    present: held
+      ? { number, startedAtMs: msOf(startedAt), sessionId, leaseEpoch: row.present_lease_epoch ?? 0 }
+      : null,
+  }
+}
+
+function attemptRecord(attempt: AttemptJson): AttemptRecord {
+  const { startedAt, endedAt, retryAt, outcome, ...same } = attempt
+  return {
+    ...same,
+    outcome: outcome as AttemptOutcome,
+    startedAtMs: Date.parse(startedAt),
+    endedAtMs: Date.parse(endedAt),
+    retryAtMs: retryAt === null ? null : Date.parse(retryAt),
+  }
+}

@@ -1,0 +1,123 @@
+/** Schedules of one tenant, their timers and their occurrences. */
+import type { JsonValue, OccurrenceReason } from '@belfry/contract'
+import type { StoredSpec } from '../../domain/stored-spec.ts'
+import type {
+  CatchUp,
+  OccurrenceRecord,
+  ScheduleRecord,
+  ScheduleSettings,
+  ScheduleStore,
+} from '../../ports/catalog.ts'
+import type { Transaction } from '../database.ts'
+import type { OccurrenceRow, ScheduleRow } from '../statements/schedules.ts'
+import * as statements from '../statements/schedules.ts'
+import { isoOf, isoOrNull, lastId, msOf, msOrNull, refusingTaken } from './values.ts'
+
+export function createScheduleStore(tx: Transaction): ScheduleStore {
+  const first = (rows: readonly ScheduleRow[]): ScheduleRecord | undefined => rows.map(scheduleRecord)[0]
+  return {
+    async insert({ id, name, jobId, settings, first: { scheduledForMs, dueAtMs } }) {
+      const taken = `A schedule named "${name}" exists; choose another name or change that schedule.`
+      const times = [isoOf(scheduledForMs), isoOf(dueAtMs)] as const
+      const write = tx.query(statements.insertSchedule, [id, ...columnsOf(settings), name, jobId, ...times])
+      await refusingTaken('schedule_name', taken, write)
+    },
+    find: async (id) => first(await tx.query(statements.findSchedule, [id])),
+    async lock(id) {
+      await tx.query(statements.lockTimer, [id])
+      return first(await tx.query(statements.lockSchedule, [id]))
+    },
+    async list({ beforeId, limit }, { name, state, jobId }) {
+      const filter = [name ?? null, state ?? null, jobId ?? null] as const
+      return (await tx.query(statements.listSchedules, [beforeId ?? lastId, limit, ...filter])).map(
+        scheduleRecord,
+      )
+    },
+    async change(id, { settings, state, pausedReason, timer }) {
+      const genStep = timer.kind === 'keep' ? 0 : 1
+      await tx.query(statements.updateSchedule, [id, ...columnsOf(settings), state, pausedReason, genStep])
+      if (timer.kind === 'drop') await tx.query(statements.dropTimer, [id])
+      if (timer.kind !== 'set') return
+      const { scheduledForMs, dueAtMs } = timer.next
+      await tx.query(statements.setTimer, [id, isoOf(scheduledForMs), isoOf(dueAtMs)])
+    },
+    async remove(id) {
+      await tx.query(statements.dropTimer, [id])
+      await tx.query(statements.removeSchedule, [id])
+    },
+    everExisted: async (id) => (await tx.query(statements.scheduleEverExisted, [id])).length > 0,
+    async occurrences(id, { beforeMs, limit }, { outcome, fromMs, toMs }) {
+      const before = [beforeMs, toMs].filter((bound) => bound !== null)
+      const beforeText = before.length === 0 ? 'infinity' : isoOf(Math.min(...before))
+      const fromText = isoOrNull(fromMs) ?? '-infinity'
+      const rows = await tx.query(statements.listOccurrences, [
+        id,
+        beforeText,
+        fromText,
+        limit,
+        outcome ?? null,
+      ])
+      return rows.map(occurrenceRecord)
+    },
+  }
+}
+
+function columnsOf(settings: ScheduleSettings) {
+  const { input } = settings
+  return [
+    settings.description,
+    JSON.stringify(settings.spec),
+    settings.zone,
+    settings.zoneDataVersion,
+    isoOrNull(settings.startAtMs),
+    isoOrNull(settings.endAtMs),
+    settings.jitterMs,
+    JSON.stringify(settings.catchUp),
+    settings.overlap,
+    input === undefined ? null : JSON.stringify(input),
+  ] as const
+}
+
+function scheduleRecord(row: ScheduleRow): ScheduleRecord {
+  const { scheduled_for: scheduledFor, due_at: dueAt } = row
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    jobId: row.job_id,
+    jobName: row.job_name,
+    spec: row.spec as StoredSpec,
+    zone: row.zone,
+    zoneDataVersion: row.zone_data_version,
+    startAtMs: msOrNull(row.start_at),
+    endAtMs: msOrNull(row.end_at),
+    jitterMs: row.jitter_ms,
+    catchUp: row.catch_up as CatchUp,
+    overlap: row.overlap,
+    input: row.has_input ? (row.input as JsonValue) : undefined,
+    state: row.state,
+    pausedReason: row.paused_reason,
+    pausedAtMs: msOrNull(row.paused_at),
+    gen: row.gen,
+    version: row.version,
+    createdAtMs: msOf(row.created_at),
+    updatedAtMs: msOf(row.updated_at),
+    next:
+      scheduledFor === null || dueAt === null
+        ? null
+        : { scheduledForMs: msOf(scheduledFor), dueAtMs: msOf(dueAt) },
+  }
+}
+
+function occurrenceRecord(row: OccurrenceRow): OccurrenceRecord {
+  return {
+    scheduleId: row.schedule_id,
+    scheduledForMs: msOf(row.scheduled_for),
+    outcome: row.outcome,
+    reason: row.reason as OccurrenceReason | null,
+    missedCount: row.missed_count,
+    runId: row.run_id,
+    dueAtMs: msOf(row.due_at),
+    firedAtMs: msOf(row.fired_at),
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Hints between processes over Postgres NOTIFY. One connection listens; it is not needed for anything to be right, so
+ * when it breaks it is made again after a jittered pause, and where LISTEN is impossible (PgBouncer in transaction mode)
+ * `hints: local` leaves it out. A sender's own hints are delivered in process, at once, and ignored when they come back.
+ */
+import pg from 'pg'
+import { createDebounce, createLocalHints } from '../engine/local-hints.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Hint, Hints } from '../ports/hints.ts'
+import type { Random } from '../ports/random.ts'
+import type { Database } from './database.ts'
+import type { ConnectionOptions } from './pool.ts'
+import { listenHints, notifyHint } from './statements/hints.ts'
+
+const longestReconnectMs = 10_000
+const topics: ReadonlySet<string> = new Set<Hint['topic']>(['ready', 'timers', 'cancel', 'shards'])
+
+export interface PostgresHints extends Hints {
+  start(): void
+  close(): Promise<void>
+}
+
+export function createPostgresHints(options: {
+  db: Database
+  connection: ConnectionOptions
+  clock: Clock
+  random: Random
+  /** Tells this process's notices from those of others. */
+  senderId: string
+}): PostgresHints {
+  const { db, clock, random, senderId } = options
+  const local = createLocalHints()
+  const stopping = new AbortController()
+  let listening: Promise<void> | undefined
+
+  const debounce = createDebounce(clock, (hint) => {
+    const payload = `${senderId} ${hint.topic} ${hint.key}`
+    // a lost hint costs latency only, and the failure shows on every other statement
+    db.run({ role: 'belfry_engine', timeoutMs: 1_000 }, notifyHint, [payload]).catch(() => undefined)
+  })
+
+  async function listenOnce(): Promise<void> {
+    const client = new pg.Client({ ...options.connection, application_name: 'belfry-hints', keepAlive: true })
+    const ended = new Promise<void>((resolve) => {
+      client.once('end', resolve)
+      client.once('error', () => resolve())
+      stopping.signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    try {
+      await client.connect()
+      client.on('notification', ({ payload }) => {
+        const hint = parseHint(payload ?? '', senderId)
+        if (hint !== undefined) local.deliver(hint)
+      })
+      await client.query(listenHints)
+      await ended
+    } finally {
+      await client.end().catch(() => undefined)
+    }
+  }
+
+  async function listen(): Promise<void> {
+    let failures = 0
+    while (!stopping.signal.aborted) {
+      const startedMs = clock.monotonicMs()
+      await listenOnce().catch(() => undefined)
+      if (stopping.signal.aborted) return
+      failures = clock.monotonicMs() - startedMs > longestReconnectMs ? 0 : failures + 1
+      const ceilingMs = Math.min(longestReconnectMs, 100 * 2 ** Math.min(failures, 10))
+      await clock.sleep(ceilingMs * (0.5 + random.next() / 2), stopping.signal)
+    }
+  }
+
+  return {
+    publish(hint) {
+      local.deliver(hint)
+      debounce.publish(hint)
+    },
+    subscribe: local.subscribe,
+    start() {
+      listening ??= listen()
+    },
+    async close() {
+      stopping.abort()
+      debounce.close()
+      await listening
+    },
+  }
+}
+
+/** A notice of another process; undefined for one's own and for anything that is no hint. */
+export function parseHint(payload: string, ownId: string): Hint | undefined {
+  const [sender, topic, key, ...rest] = payload.split(' ')
+  if (sender === ownId || topic === undefined || key === undefined || rest.length > 0) return undefined
+  return topics.has(topic) ? ({ topic, key } as Hint) : undefined
+}

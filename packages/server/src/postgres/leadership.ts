@@ -1,0 +1,72 @@
+/**
+ * Leadership in Postgres. A renewal is one transaction:
+ *
+ *   1. renew the node row   2. list who is alive, so know the even share   3. lock own shards, give up beyond the share
+ *   4. renew the rest       5. below the share: lock free ones (skipping those that another is taking) and begin a term
+ *
+ * Node and shards end at the same instant, so that whoever sees the one run out may take the other.
+ */
+import { type HeldShard, type Leadership, type Renewal, shardCount } from '../ports/leadership.ts'
+import type { Database, Scope, Transaction } from './database.ts'
+import {
+  foreignExpiry,
+  freeShards,
+  liveNodes,
+  lockFreeShards,
+  lockOwnShards,
+  removeNode,
+  renewNode,
+  renewShards,
+  takeShards,
+} from './statements/leadership.ts'
+
+export function createPostgresLeadership(db: Database): Leadership {
+  return {
+    renew: (node, termMs) =>
+      db.transaction(scope(termMs), async (tx): Promise<Renewal> => {
+        const [renewed] = await tx.query(renewNode, [node.id, node.host, node.version, termMs])
+        if (renewed === undefined) throw new Error('The renewal of a scheduler node answered no row.')
+        const nodes = await tx.query(liveNodes, [])
+        const share = evenShare(nodes, node.id)
+        const held = await keepAndTake(tx, node.id, share, termMs)
+        const [foreign] = await tx.query(foreignExpiry, [node.id])
+        const ends = nodes.filter(({ id }) => id !== node.id).map((other) => other.ends_in_ms)
+        if (typeof foreign?.ends_in_ms === 'number') ends.push(foreign.ends_in_ms)
+        return {
+          held,
+          share,
+          liveNodes: nodes.length,
+          nextExpiryMs: ends.length === 0 ? null : Math.min(...ends),
+          nowMs: renewed.now_ms,
+        }
+      }),
+    resign: (nodeId) =>
+      db.transaction({ role: 'belfry_engine' }, async (tx) => {
+        const own = await tx.query(lockOwnShards, [nodeId])
+        await tx.query(freeShards, [own.map(({ shard }) => shard)])
+        await tx.query(removeNode, [nodeId])
+      }),
+  }
+}
+
+/** A renewal that takes longer than a third of the term is worth nothing. */
+const scope = (termMs: number): Scope => ({ role: 'belfry_engine', timeoutMs: Math.ceil(termMs / 3) })
+
+/** The first ones in the common order hold one more where 64 does not divide evenly. */
+function evenShare(nodes: readonly { readonly id: string }[], nodeId: string): number {
+  const rank = nodes.findIndex(({ id }) => id === nodeId)
+  return Math.floor(shardCount / nodes.length) + (rank < shardCount % nodes.length ? 1 : 0)
+}
+
+async function keepAndTake(tx: Transaction, nodeId: string, share: number, termMs: number): Promise<HeldShard[]> {
+  const own = await tx.query(lockOwnShards, [nodeId])
+  const kept = own.slice(0, share)
+  const beyond = own.slice(share).map(({ shard }) => shard)
+  if (beyond.length > 0) await tx.query(freeShards, [beyond])
+  if (kept.length > 0) await tx.query(renewShards, [kept.map(({ shard }) => shard), termMs])
+  if (kept.length === share) return kept
+  const free = await tx.query(lockFreeShards, [nodeId, share - kept.length])
+  if (free.length === 0) return kept
+  const taken = await tx.query(takeShards, [nodeId, free.map(({ shard }) => shard), termMs])
+  return [...kept, ...taken]
+}

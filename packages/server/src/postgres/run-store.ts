@@ -1,0 +1,160 @@
+/**
+ * Sessions and ends of attempts in Postgres (statements/sessions.ts, completion.ts, rescue.ts).
+ *
+ * Heartbeats go through `heartbeats`, a Database of their own with one connection, so that a pool that is busy or stuck
+ * never costs a worker its lease.
+ */
+import type { TerminalRunState } from '@belfry/contract'
+import { jobDefinitionSchema, retryPolicySchema } from '@belfry/contract'
+import type { AppliedEnd, AttemptEnd, RunStore, StuckRun } from '../ports/run-store.ts'
+import type { Database } from './database.ts'
+import { listDefinitions } from './statements/claim.ts'
+import type { AppliedRow, EndColumns } from './statements/completion.ts'
+import { completeAttempts, listAppliedBefore, rescueAttempts } from './statements/completion.ts'
+import { listStuckRuns, type StuckRow } from './statements/rescue.ts'
+import {
+  closeSession,
+  endExpiredSessions,
+  handBackRuns,
+  listHeldRuns,
+  openSession,
+  renewSession,
+} from './statements/sessions.ts'
+
+const engine = { role: 'belfry_engine' } as const
+const nilId = '00000000-0000-0000-0000-000000000000'
+
+export function createPostgresRunStore(options: { db: Database; heartbeats: Database }): RunStore {
+  const { db, heartbeats } = options
+  return {
+    async openSession({ id, host, version, queues, slots }, leaseMs) {
+      const scope = { ...engine, timeoutMs: heartbeatTimeoutMs(leaseMs) }
+      const [row] = await heartbeats.run(scope, openSession, [id, host, version, queues, slots, leaseMs])
+      return { nowMs: row?.now_ms ?? 0 }
+    },
+    async renewSession(sessionId, leaseMs) {
+      const scope = { ...engine, timeoutMs: heartbeatTimeoutMs(leaseMs) }
+      const [row] = await heartbeats.run(scope, renewSession, [sessionId, leaseMs])
+      return { alive: row?.alive ?? false, cancelRunIds: row?.cancel_run_ids ?? [], nowMs: row?.now_ms ?? 0 }
+    },
+    async closeSession(sessionId) {
+      await heartbeats.run(engine, closeSession, [sessionId])
+    },
+    async definitions(versions) {
+      const jobIds = versions.map((each) => each.jobId)
+      const numbers = versions.map((each) => each.version)
+      const rows = await db.run({ ...engine, readOnly: true }, listDefinitions, [jobIds, numbers])
+      return rows.flatMap((row) => {
+        const { success, data } = jobDefinitionSchema.safeParse(row.definition)
+        return success ? [{ jobId: row.job_id, version: row.version, definition: data }] : []
+      })
+    },
+    complete: (sessionId, ends) => complete(db, sessionId, ends),
+    async handBack(sessionId, runs) {
+      const ids = runs.map((run) => run.runId)
+      const epochs = runs.map((run) => run.leaseEpoch)
+      const rows = await db.run(engine, handBackRuns, [sessionId, ids, epochs])
+      return { handedBackRunIds: rows.map((row) => row.run_id) }
+    },
+    async heldRuns(sessionId) {
+      const rows = await db.run({ ...engine, readOnly: true }, listHeldRuns, [sessionId])
+      return rows.map((row) => ({ runId: row.run_id, leaseEpoch: row.lease_epoch, queue: row.queue }))
+    },
+    async endExpiredSessions() {
+      const rows = await db.run(engine, endExpiredSessions, [])
+      return { sessionIds: rows.map((row) => row.id) }
+    },
+    async stuckRuns(after, limit) {
+      const params = [after?.sessionId ?? nilId, after?.runId ?? nilId, limit] as const
+      const rows = await db.run({ ...engine, readOnly: true }, listStuckRuns, [...params])
+      const runs = rows.flatMap((row) => (row.run_id === null ? [] : [toStuckRun(row, row.run_id)]))
+      return { runs, nowMs: rows[0]?.now_ms ?? 0 }
+    },
+    async rescue(ends) {
+      const sessionIds = ends.map((end) => end.sessionId)
+      const rows = await db.run(engine, rescueAttempts, [...toColumns(ends), sessionIds])
+      return { applied: toApplied(rows) }
+    },
+  }
+}
+
+/** Two failed tries must fit into a lease. */
+function heartbeatTimeoutMs(leaseMs: number): number {
+  return Math.max(500, Math.floor(leaseMs / 6))
+}
+
+async function complete(
+  db: Database,
+  sessionId: string,
+  ends: readonly AttemptEnd[],
+): Promise<{ applied: readonly AppliedEnd[]; nowMs: number }> {
+  const rows = await db.run(engine, completeAttempts, [...toColumns(ends), sessionId])
+  const applied = toApplied(rows)
+  const nowMs = rows[0]?.now_ms ?? 0
+  if (applied.length === ends.length) return { applied, nowMs }
+  // Refused: the lease was lost, or an earlier call was committed and its answer got lost.
+  const done = new Set(applied.map((end) => end.runId))
+  const rest = ends.filter((end) => !done.has(end.runId))
+  const before = await db.run({ ...engine, readOnly: true }, listAppliedBefore, [
+    sessionId,
+    rest.map((end) => end.runId),
+    rest.map((end) => end.leaseEpoch),
+    rest.map((end) => end.endedAtMs),
+    rest.map((end) => end.outcome),
+  ])
+  const earlier = before.map((row) => ({ runId: row.run_id, runState: asEndState(row.run_state) }))
+  return { applied: [...applied, ...earlier], nowMs }
+}
+
+function toColumns(ends: readonly AttemptEnd[]): EndColumns {
+  return [
+    ends.map((end) => end.runId),
+    ends.map((end) => end.leaseEpoch),
+    ends.map((end) => end.outcome),
+    ends.map((end) => end.runState),
+    ends.map((end) => end.reason),
+    ends.map((end) => end.retryDelayMs),
+    ends.map((end) => end.countAs),
+    ends.map((end) => end.startedAtMs),
+    ends.map((end) => end.endedAtMs),
+    ends.map((end) => end.errorCode),
+    ends.map((end) => end.errorMessage),
+    ends.map((end) => end.httpStatus),
+    ends.map((end) => end.response),
+    ends.map((end) => end.responseTruncated),
+  ]
+}
+
+function toApplied(rows: readonly AppliedRow[]): AppliedEnd[] {
+  return rows.flatMap((row) =>
+    row.run_id === null ? [] : [{ runId: row.run_id, runState: asEndState(row.run_state) }],
+  )
+}
+
+/** The CHECK on `attempt.run_state` holds these words. */
+function asEndState(text: string | null): TerminalRunState | null {
+  return text as TerminalRunState | null
+}
+
+function toStuckRun(row: StuckRow, runId: string): StuckRun {
+  // a definition that this version cannot read must not keep the run from being rescued: the cautious way is taken
+  const { data } = jobDefinitionSchema.safeParse(row.definition)
+  const retry = data?.retry ?? retryPolicySchema.parse({})
+  const delivery = data?.delivery ?? 'at_most_once'
+  return {
+    runId,
+    tenantId: row.tenant_id,
+    jobId: row.job_id,
+    queue: row.queue,
+    sessionId: row.session_id,
+    leaseEpoch: row.lease_epoch,
+    attempt: row.attempt,
+    crashCount: row.crash_count,
+    failures: row.failure_count,
+    claimedAtMs: row.claimed_at_ms,
+    cause: row.cause,
+    delivery,
+    retry,
+    cancelRequested: row.cancel_requested,
+  }
+}

@@ -1,0 +1,100 @@
+/** Tenants and API keys: looked up before the tenant is known, and managed by people afterwards. */
+import { statement } from '../statement.ts'
+
+export type StoredKeyRow = {
+  id: string
+  tenant_id: string
+  tenant_name: string
+  tenant_created_at: Date
+  secret_hash: Buffer
+  scopes: string[]
+  expires_in_ms: number | null
+}
+
+/** A key that may be used now, before the caller's tenant is known. */
+export const findKeyByPrefix = statement<StoredKeyRow, [prefix: string]>(
+  'key_find_by_prefix',
+  `
+SELECT k.id, k.tenant_id, t.name AS tenant_name, t.created_at AS tenant_created_at, k.secret_hash, k.scopes,
+       (extract(epoch FROM k.expires_at - belfry.now()) * 1000)::float8 AS expires_in_ms
+FROM belfry.api_key k JOIN belfry.tenant t ON t.id = k.tenant_id
+WHERE k.prefix = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > belfry.now())`,
+)
+
+export const touchKey = statement<unknown, [id: string]>(
+  'key_touch',
+  'UPDATE belfry.api_key SET last_used_at = belfry.now() WHERE id = $1',
+)
+
+export type TenantRow = { id: string; name: string; created_at: Date }
+
+export const insertTenant = statement<TenantRow, [id: string, name: string]>(
+  'tenant_insert',
+  'INSERT INTO belfry.tenant (id, name) VALUES ($1, $2) RETURNING id, name, created_at',
+)
+
+/** Makes the tenant unless it is there; answers it either way, and the row only when this call made it. */
+export const ensureTenant = statement<TenantRow, [id: string, name: string]>(
+  'tenant_ensure',
+  `
+INSERT INTO belfry.tenant (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
+RETURNING id, name, created_at`,
+)
+
+export const findTenantByName = statement<TenantRow, [name: string]>(
+  'tenant_find_by_name',
+  'SELECT id, name, created_at FROM belfry.tenant WHERE name = $1',
+)
+
+export const listTenants = statement<TenantRow, [beforeId: string, limit: number]>(
+  'tenant_list',
+  'SELECT id, name, created_at FROM belfry.tenant WHERE id < $1 ORDER BY id DESC LIMIT $2',
+)
+
+export type KeyRow = {
+  id: string
+  name: string
+  prefix: string
+  scopes: string[]
+  created_at: Date
+  expires_at: Date | null
+  revoked_at: Date | null
+  last_used_at: Date | null
+}
+
+const keyColumns = 'id, name, prefix, scopes, created_at, expires_at, revoked_at, last_used_at'
+
+export const insertKey = statement<
+  KeyRow,
+  [
+    id: string,
+    tenantId: string,
+    name: string,
+    prefix: string,
+    secretHash: Uint8Array,
+    scopes: readonly string[],
+    expiresAt: string | null,
+  ]
+>(
+  'key_insert',
+  `
+INSERT INTO belfry.api_key (id, tenant_id, name, prefix, secret_hash, scopes, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+RETURNING ${keyColumns}`,
+)
+
+export const listKeys = statement<KeyRow, [beforeId: string, limit: number]>(
+  'key_list',
+  `
+SELECT ${keyColumns} FROM belfry.api_key
+WHERE tenant_id = belfry.tenant_id() AND id < $1 ORDER BY id DESC LIMIT $2`,
+)
+
+/** A key that was revoked before keeps its time. */
+export const revokeKey = statement<KeyRow, [id: string]>(
+  'key_revoke',
+  `
+UPDATE belfry.api_key SET revoked_at = coalesce(revoked_at, belfry.now())
+WHERE tenant_id = belfry.tenant_id() AND id = $1
+RETURNING ${keyColumns}`,
+)

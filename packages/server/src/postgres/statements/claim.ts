@@ -1,0 +1,133 @@
+/**
+ * The claim: who may start what, in one statement.
+ *
+ *   1. the session is alive, and its row is locked against deletion: so a rescuer that ends the session sees either the
+ *      claimed rows or no claim at all
+ *   2. the rows: per queue and handler kind one walk along `ready_claim`, in tag order, over rows that nobody has locked
+ *   3. they belong to the session from now until the deadline, under a new epoch
+ *
+ * The rows come as `= ANY (ARRAY (SELECT …))` and not by a join: with stale statistics a join turns into a walk over the
+ * whole table. What the run itself says (its input) is looked up row by row, by its key, for the same reason.
+ * test/postgres/claim-plan.test.ts holds these plans.
+ */
+import { statement } from '../statement.ts'
+
+export type ClaimRow = {
+  readonly now_ms: number
+  readonly alive: boolean
+  /** Null in the one row that an empty claim answers; then all the others are null too. */
+  readonly run_id: string | null
+  readonly tenant_id: string
+  readonly job_id: string
+  readonly job_version: number
+  readonly queue: string
+  readonly tag: number
+  readonly priority: number
+  readonly attempt: number
+  readonly crash_count: number
+  readonly failure_count: number
+  readonly lease_epoch: number
+  readonly timeout_ms: number
+  readonly available_at_ms: number
+  readonly scheduled_for_ms: number | null
+  readonly due_at_ms: number
+  readonly input: unknown
+}
+
+/** Takes up to `limits[i]` runs of `queues[i]` from tag `minTags[i]` on. */
+export const claimRuns = statement<
+  ClaimRow,
+  [
+    sessionId: string,
+    queues: readonly string[],
+    minTags: readonly number[],
+    limits: readonly number[],
+    handlers: readonly string[],
+    deadlineMarginMs: number,
+  ]
+>(
+  'belfry_claim_runs',
+  `
+WITH holder AS MATERIALIZED (
+  SELECT id FROM belfry.session WHERE id = $1 AND expires_at > belfry.now() FOR KEY SHARE
+), claimed AS (
+  UPDATE belfry.ready AS run
+  SET session_id = $1,
+      claimed_at = belfry.now(),
+      deadline = belfry.now() + (run.timeout_ms::float8 + $6::float8) * interval '1 millisecond',
+      attempt = run.attempt + 1,
+      lease_epoch = run.lease_epoch + 1
+  WHERE run.run_id = ANY (ARRAY(
+    SELECT taken.run_id
+    FROM holder
+    CROSS JOIN unnest($2::text[], $3::float8[], $4::int[]) AS source (queue, min_tag, size)
+    CROSS JOIN LATERAL (
+      SELECT next.run_id
+      FROM unnest($5::text[]) AS kind (handler)
+      CROSS JOIN LATERAL (
+        SELECT free.run_id, free.tag
+        FROM belfry.ready AS free
+        WHERE free.queue = source.queue AND free.handler = kind.handler AND free.session_id IS NULL
+          AND free.tag >= source.min_tag
+        ORDER BY free.tag, free.run_id
+        LIMIT source.size
+        FOR UPDATE SKIP LOCKED
+      ) AS next
+      ORDER BY next.tag, next.run_id
+      LIMIT source.size
+    ) AS taken
+  ))
+  RETURNING run.*
+)
+SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
+       EXISTS (SELECT FROM holder) AS alive,
+       claimed.run_id, claimed.tenant_id, claimed.job_id, claimed.job_version, claimed.queue, claimed.tag,
+       claimed.priority, claimed.attempt, claimed.crash_count, claimed.failure_count, claimed.lease_epoch,
+       claimed.timeout_ms,
+       (extract(epoch FROM claimed.available_at) * 1000)::float8 AS available_at_ms,
+       (extract(epoch FROM written.scheduled_for) * 1000)::float8 AS scheduled_for_ms,
+       (extract(epoch FROM coalesce(written.due_at, claimed.available_at)) * 1000)::float8 AS due_at_ms,
+       written.input
+FROM (VALUES (1)) AS one (row)
+LEFT JOIN claimed ON true
+LEFT JOIN LATERAL (
+  SELECT run.scheduled_for, run.due_at, run.input
+  FROM belfry.run
+  WHERE run.tenant_id = claimed.tenant_id AND run.id = claimed.run_id
+  OFFSET 0
+) AS written ON true
+ORDER BY claimed.tag, claimed.run_id`,
+)
+
+/** Queues in which something is ready: one step along the index a queue, whatever their length. */
+export const listActiveQueues = statement<{ readonly queue: string }>(
+  'belfry_list_active_queues',
+  `
+WITH RECURSIVE active AS (
+  (SELECT queue FROM belfry.ready WHERE session_id IS NULL ORDER BY queue LIMIT 1)
+  UNION ALL
+  SELECT (
+    SELECT next.queue FROM belfry.ready AS next
+    WHERE next.session_id IS NULL AND next.queue > active.queue ORDER BY next.queue LIMIT 1
+  )
+  FROM active WHERE active.queue IS NOT NULL
+)
+SELECT queue FROM active WHERE queue IS NOT NULL LIMIT 10000`,
+)
+
+/** Definitions of the versions that claimed runs name. */
+export const listDefinitions = statement<
+  { readonly job_id: string; readonly version: number; readonly definition: unknown },
+  [jobIds: readonly string[], versions: readonly number[]]
+>(
+  'belfry_list_definitions',
+  `
+SELECT found.job_id, found.version, found.definition
+FROM unnest($1::uuid[], $2::int[]) AS asked (job_id, version)
+CROSS JOIN LATERAL (
+  SELECT job_version.job_id, job_version.version, job_version.definition
+  FROM belfry.job_version
+  WHERE job_version.job_id = asked.job_id AND job_version.version = asked.version
+  OFFSET 0
+) AS found`,
+)

@@ -1,0 +1,132 @@
+/** Jobs and their versions, as the API reads and writes them for one tenant. */
+import { statement } from '../statement.ts'
+
+export type JobRow = {
+  id: string
+  name: string
+  description: string
+  version: number
+  definition: unknown
+  created_at: Date
+  updated_at: Date
+}
+
+const columns = 'j.id, j.name, j.description, j.version, j.definition, j.created_at, j.updated_at'
+
+type Definition = [
+  description: string,
+  handler: string,
+  queue: string,
+  priority: number,
+  attemptTimeoutMs: number,
+  definition: string,
+]
+
+/** A job and its first version. */
+export const insertJob = statement<JobRow, [id: string, name: string, ...Definition]>(
+  'job_insert',
+  `
+WITH j AS (
+  INSERT INTO belfry.job
+    (id, tenant_id, name, description, handler, queue, priority, attempt_timeout_ms, definition)
+  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8)
+  RETURNING *
+), v AS (
+  INSERT INTO belfry.job_version (job_id, version, tenant_id, definition)
+  SELECT id, version, tenant_id, definition FROM j
+)
+SELECT ${columns} FROM j`,
+)
+
+/** The next version of a job. */
+export const updateJob = statement<JobRow, [id: string, ...Definition]>(
+  'job_update',
+  `
+WITH j AS (
+  UPDATE belfry.job
+  SET description = $2, handler = $3, queue = $4, priority = $5, attempt_timeout_ms = $6, definition = $7,
+      version = version + 1, updated_at = belfry.now()
+  WHERE tenant_id = belfry.tenant_id() AND id = $1 AND deleted_at IS NULL
+  RETURNING *
+), v AS (
+  INSERT INTO belfry.job_version (job_id, version, tenant_id, definition)
+  SELECT id, version, tenant_id, definition FROM j
+)
+SELECT ${columns} FROM j`,
+)
+
+const one = `SELECT ${columns} FROM belfry.job j
+WHERE j.tenant_id = belfry.tenant_id() AND j.id = $1 AND j.deleted_at IS NULL`
+
+export const findJob = statement<JobRow, [id: string]>('job_find', one)
+
+/** FOR UPDATE, so that it also waits for those who hold the job against deletion (FOR KEY SHARE). */
+export const lockJob = statement<JobRow, [id: string]>('job_lock', `${one} FOR UPDATE`)
+
+/** Held against deletion, but not against change, until the end of the transaction. */
+export const holdJobByName = statement<JobRow, [name: string]>(
+  'job_hold_by_name',
+  `
+SELECT ${columns} FROM belfry.job j
+WHERE j.tenant_id = belfry.tenant_id() AND j.name = $1 AND j.deleted_at IS NULL
+FOR KEY SHARE`,
+)
+
+export const listJobs = statement<JobRow, [beforeId: string, limit: number, name: string | null]>(
+  'job_list',
+  `
+SELECT ${columns} FROM belfry.job j
+WHERE j.tenant_id = belfry.tenant_id() AND j.id < $1 AND j.deleted_at IS NULL AND ($3::text IS NULL OR j.name = $3)
+ORDER BY j.id DESC LIMIT $2`,
+)
+
+/** Names to suggest when one is not found. */
+export const listJobNames = statement<{ name: string }, [limit: number]>(
+  'job_names',
+  `
+SELECT name FROM belfry.job WHERE tenant_id = belfry.tenant_id() AND deleted_at IS NULL ORDER BY id DESC LIMIT $1`,
+)
+
+export const removeJob = statement<unknown, [id: string]>(
+  'job_remove',
+  `
+UPDATE belfry.job SET deleted_at = belfry.now(), updated_at = belfry.now()
+WHERE tenant_id = belfry.tenant_id() AND id = $1`,
+)
+
+export const findJobUser = statement<{ name: string }, [id: string]>(
+  'job_user',
+  `
+SELECT name FROM belfry.schedule
+WHERE tenant_id = belfry.tenant_id() AND job_id = $1 AND deleted_at IS NULL LIMIT 1`,
+)
+
+export type RunTemplateRow = {
+  job_id: string
+  job_version: number
+  definition: unknown
+  tenant_weight: number
+}
+
+const template = `
+SELECT j.id AS job_id, j.version AS job_version, j.definition, t.weight AS tenant_weight
+FROM belfry.job j JOIN belfry.tenant t ON t.id = j.tenant_id
+WHERE j.tenant_id = belfry.tenant_id() AND j.deleted_at IS NULL AND `
+
+export const findRunTemplateById = statement<RunTemplateRow, [jobId: string]>(
+  'job_template_by_id',
+  `${template} j.id = $1`,
+)
+
+export const findRunTemplateByName = statement<RunTemplateRow, [name: string]>(
+  'job_template_by_name',
+  `${template} j.name = $1`,
+)
+
+/** The job of this name, or the last one that had it: runs outlive their job. */
+export const findJobIdByName = statement<{ id: string }, [name: string]>(
+  'job_id_by_name',
+  `
+SELECT id FROM belfry.job WHERE tenant_id = belfry.tenant_id() AND name = $1
+ORDER BY (deleted_at IS NULL) DESC, id DESC LIMIT 1`,
+)

@@ -1,0 +1,105 @@
+/**
+ * Leadership of the 64 shards (postgres/leadership.ts). All of one renewal runs in one transaction; shard rows are
+ * always locked in the order of their numbers, by renewals and by fires alike, so none waits for another in a circle.
+ */
+import { statement } from '../statement.ts'
+
+/** Enters this scheduler process, or renews it. */
+export const renewNode = statement<
+  { now_ms: number },
+  [id: string, host: string, version: string, termMs: number]
+>(
+  'leadership_renew_node',
+  `
+  INSERT INTO belfry.scheduler_node AS node (id, host, version, expires_at)
+  VALUES ($1::uuid, $2, $3, belfry.now() + $4::float8 * interval '1 millisecond')
+  ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at
+  RETURNING (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms
+  `,
+)
+
+/** Every process alive, in an order that all agree on. `ends_in_ms`: until its term runs out. */
+export const liveNodes = statement<{ id: string; ends_in_ms: number }>(
+  'leadership_live_nodes',
+  `
+  SELECT id, (extract(epoch FROM expires_at - belfry.now()) * 1000)::float8 AS ends_in_ms
+  FROM belfry.scheduler_node
+  WHERE expires_at > belfry.now()
+  ORDER BY id
+  `,
+)
+
+/** Locks what the node holds. Waits for fires under way; they are short. */
+export const lockOwnShards = statement<{ shard: number; term: number }, [nodeId: string]>(
+  'leadership_lock_own',
+  `
+  SELECT shard, term::float8 AS term
+  FROM belfry.shard_term
+  WHERE owner_id = $1::uuid
+  ORDER BY shard
+  FOR UPDATE
+  `,
+)
+
+/** Locks up to `limit` shards that are free or whose term ran out; leaves out those that somebody is taking now. */
+export const lockFreeShards = statement<{ shard: number }, [nodeId: string, limit: number]>(
+  'leadership_lock_free',
+  `
+  SELECT shard
+  FROM belfry.shard_term
+  WHERE owner_id IS DISTINCT FROM $1::uuid AND (owner_id IS NULL OR expires_at <= belfry.now())
+  ORDER BY shard
+  LIMIT $2::int
+  FOR UPDATE SKIP LOCKED
+  `,
+)
+
+/** Renews shards that were locked as the node's own: same term, later end. */
+export const renewShards = statement<never, [shards: readonly number[], termMs: number]>(
+  'leadership_renew_shards',
+  `
+  UPDATE belfry.shard_term
+  SET expires_at = belfry.now() + $2::float8 * interval '1 millisecond'
+  WHERE shard = ANY($1::smallint[])
+  `,
+)
+
+/** Takes shards that were locked as free: a new term begins. */
+export const takeShards = statement<
+  { shard: number; term: number },
+  [nodeId: string, shards: readonly number[], termMs: number]
+>(
+  'leadership_take_shards',
+  `
+  UPDATE belfry.shard_term
+  SET owner_id = $1::uuid, term = term + 1, expires_at = belfry.now() + $3::float8 * interval '1 millisecond'
+  WHERE shard = ANY($2::smallint[])
+  RETURNING shard, term::float8 AS term
+  `,
+)
+
+/** Gives up shards that were locked as the node's own, so that anybody may take them at once. */
+export const freeShards = statement<never, [shards: readonly number[]]>(
+  'leadership_free_shards',
+  `
+  UPDATE belfry.shard_term
+  SET owner_id = NULL, expires_at = '-infinity'
+  WHERE shard = ANY($1::smallint[])
+  `,
+)
+
+/** When the first shard of somebody else runs out. */
+export const foreignExpiry = statement<{ ends_in_ms: number | null }, [nodeId: string]>(
+  'leadership_foreign_expiry',
+  `
+  SELECT (extract(epoch FROM min(expires_at) - belfry.now()) * 1000)::float8 AS ends_in_ms
+  FROM belfry.shard_term
+  WHERE owner_id <> $1::uuid AND expires_at > belfry.now()
+  `,
+)
+
+/** Takes this process off the list. */
+export const removeNode = statement<never, [nodeId: string]>(
+  'leadership_remove_node',
+  `DELETE FROM belfry.scheduler_node WHERE id = $1::uuid`,
+)

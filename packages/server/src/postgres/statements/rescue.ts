@@ -1,0 +1,51 @@
+/**
+ * What the rescuer reads: runs that a session holds on paper only, or past their deadline. The filter stands in SQL and
+ * the order is that of `ready_held`, so healthy runs, however many sort first, take no place in a page.
+ */
+import { statement } from '../statement.ts'
+
+export type StuckRow = {
+  readonly now_ms: number
+  /** Null in the one row that an empty page answers. */
+  readonly run_id: string | null
+  readonly tenant_id: string
+  readonly job_id: string
+  readonly queue: string
+  readonly session_id: string
+  readonly lease_epoch: number
+  readonly attempt: number
+  readonly crash_count: number
+  readonly failure_count: number
+  readonly claimed_at_ms: number
+  readonly cause: 'session_lost' | 'deadline'
+  readonly definition: unknown
+  readonly cancel_requested: boolean
+}
+
+/** Pages start after (session, run); the nil UUID starts from the beginning. */
+export const listStuckRuns = statement<StuckRow, [afterSessionId: string, afterRunId: string, limit: number]>(
+  'belfry_list_stuck_runs',
+  `
+SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
+       stuck.run_id, stuck.tenant_id, stuck.job_id, stuck.queue, stuck.session_id, stuck.lease_epoch, stuck.attempt,
+       stuck.crash_count, stuck.failure_count,
+       (extract(epoch FROM stuck.claimed_at) * 1000)::float8 AS claimed_at_ms,
+       stuck.cause, stuck.cancel_requested_at IS NOT NULL AS cancel_requested, written.definition
+FROM (VALUES (1)) AS one (row)
+LEFT JOIN (
+  SELECT held.*, CASE WHEN session.id IS NULL THEN 'session_lost' ELSE 'deadline' END AS cause
+  FROM belfry.ready AS held
+  LEFT JOIN belfry.session ON session.id = held.session_id
+  WHERE held.session_id IS NOT NULL AND (held.session_id, held.run_id) > ($1::uuid, $2::uuid)
+    AND (session.id IS NULL OR held.deadline <= belfry.now())
+  ORDER BY held.session_id, held.run_id
+  LIMIT $3
+) AS stuck ON true
+LEFT JOIN LATERAL (
+  SELECT job_version.definition
+  FROM belfry.job_version
+  WHERE job_version.job_id = stuck.job_id AND job_version.version = stuck.job_version
+  OFFSET 0
+) AS written ON true
+ORDER BY stuck.session_id, stuck.run_id`,
+)

@@ -1,0 +1,172 @@
+/**
+ * The one egress module: an HTTP client for calls on somebody's behalf. Rules of whom it calls are in
+ * domain/egress and hold in the connector, so no way of asking gets around them. It follows no redirects,
+ * inflates nothing, uses no proxy from the environment, and bounds headers, body, connections and the time to
+ * connect. The caller's signal bounds the whole call, also while a body drips.
+ */
+import { lookup } from 'node:dns/promises'
+import { getCACertificates } from 'node:tls'
+import { BelfryError } from '@belfry/contract'
+import { Agent, type Dispatcher } from 'undici'
+import {
+  type EgressPolicy,
+  type EgressRanges,
+  judgeUrl,
+  parsePolicy,
+} from '../../domain/egress/egress-policy.ts'
+import { headerFaults } from '../../domain/egress/header-rules.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { EgressAgent, EgressOutcome, EgressRequest, EgressResponse } from '../../ports/egress.ts'
+import { callFailure, type CallPlace, egressError } from './call-failure.ts'
+import { type Capture, createCapture } from './capture.ts'
+import { createConnector, type Resolver } from './connector.ts'
+import { type Dial, dial } from './dial.ts'
+
+export interface EgressOptions extends EgressRanges {
+  readonly clock: Clock
+  /** Resolves a name to all its addresses; the system's resolver by default. */
+  readonly resolver?: Resolver
+  /** Opens a socket to checked addresses; replaced in tests, which must not reach the addresses they name. */
+  readonly dial?: Dial
+  /** Name resolution, connection and TLS handshake together. Default 10 s. */
+  readonly connectTimeoutMs?: number
+  /** Connections to one origin; further calls wait for a free one. Default 256. */
+  readonly connectionsPerOrigin?: number
+  /** How long an unused connection is kept. Default 2 s. */
+  readonly idleTimeoutMs?: number
+  /** Response headers, all together. Default 16 KiB. */
+  readonly maxHeaderBytes?: number
+  /** Response body, after which the connection is destroyed and the call has failed. Default 16 MiB. */
+  readonly maxResponseBytes?: number
+  /** Certificate authorities trusted besides the default ones, PEM. */
+  readonly extraAuthorities?: readonly string[]
+}
+
+interface Limits {
+  readonly connectTimeoutMs: number
+  readonly connectionsPerOrigin: number
+  readonly idleTimeoutMs: number
+  readonly maxHeaderBytes: number
+  readonly maxResponseBytes: number
+}
+
+const defaults: Limits = {
+  connectTimeoutMs: 10_000,
+  connectionsPerOrigin: 256,
+  idleTimeoutMs: 2_000,
+  maxHeaderBytes: 16 * 1024,
+  maxResponseBytes: 16 * 1024 * 1024,
+}
+
+const systemResolver: Resolver = (host) => lookup(host, { all: true })
+
+function policyOf(options: EgressRanges): EgressPolicy {
+  const parsed = parsePolicy(options)
+  if (parsed.ok) return parsed.policy
+  const message = parsed.faults.map((fault) => fault.message).join('; ')
+  throw new BelfryError('invalid_config', `egress: ${message}`, { errors: parsed.faults })
+}
+
+function joined(headers: Dispatcher.ResponseData['headers']): ReadonlyMap<string, string> {
+  const entries = Object.entries(headers).flatMap(([name, value]): [string, string][] => {
+    if (value === undefined) return []
+    return [[name.toLowerCase(), Array.isArray(value) ? value.join(', ') : value]]
+  })
+  return new Map(entries)
+}
+
+function responseOf(head: Dispatcher.ResponseData, capture: Capture): EgressResponse {
+  const body = capture.kept()
+  const bodyBytes = capture.bytes()
+  return {
+    status: head.statusCode,
+    headers: joined(head.headers),
+    body,
+    bodyBytes,
+    truncated: bodyBytes > body.length,
+  }
+}
+
+interface Client {
+  readonly agent: Agent
+  readonly policy: EgressPolicy
+  readonly limits: Limits
+}
+
+async function receive(
+  head: Dispatcher.ResponseData,
+  request: EgressRequest,
+  place: CallPlace,
+  limitBytes: number,
+): Promise<EgressOutcome> {
+  const capture = createCapture(request.keepBytes, limitBytes)
+  try {
+    const whole = await capture.read(head.body)
+    const response = responseOf(head, capture)
+    if (whole) return { ok: true, response }
+    const fix = 'answer with less, and keep large results elsewhere'
+    const message = `${place.place} sent a response body of more than ${limitBytes} bytes; ${fix}`
+    return { ok: false, error: egressError('response_too_large', message, response) }
+  } catch (error) {
+    return { ok: false, error: callFailure(error, request.signal, place, responseOf(head, capture)) }
+  }
+}
+
+async function send({ agent, policy, limits }: Client, request: EgressRequest): Promise<EgressOutcome> {
+  const refusal = judgeUrl(request.url, policy)
+  if (refusal !== undefined) {
+    return { ok: false, error: egressError('target_denied', `the target ${refusal.message}`) }
+  }
+  const url = new URL(request.url)
+  const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port
+  const place = { place: `${url.hostname}:${port}`, maxHeaderBytes: limits.maxHeaderBytes }
+  try {
+    const head = await agent.request({
+      origin: url.origin,
+      path: `${url.pathname}${url.search}`,
+      method: request.method,
+      headers: request.headers,
+      body: request.body ?? null,
+      signal: request.signal,
+    })
+    return await receive(head, request, place, limits.maxResponseBytes)
+  } catch (error) {
+    return { ok: false, error: callFailure(error, request.signal, place) }
+  }
+}
+
+/** Throws BelfryError `invalid_config` for ranges that cannot be read. */
+export function createEgress(options: EgressOptions): EgressAgent {
+  const policy = policyOf(options)
+  const limits = { ...defaults, ...options }
+  const extra = options.extraAuthorities
+  const connector = createConnector({
+    policy,
+    clock: options.clock,
+    resolve: options.resolver ?? systemResolver,
+    dial: options.dial ?? dial,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    authorities: extra === undefined ? undefined : [...getCACertificates('default'), ...extra],
+  })
+  const agent = new Agent({
+    connect: connector.connect,
+    connections: limits.connectionsPerOrigin,
+    pipelining: 1,
+    allowH2: false,
+    maxHeaderSize: limits.maxHeaderBytes,
+    // A handler may rightly think for hours before it answers: the caller's signal is the deadline.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    keepAliveTimeout: limits.idleTimeoutMs,
+    keepAliveMaxTimeout: limits.idleTimeoutMs,
+  })
+  return {
+    request: (request) => send({ agent, policy, limits }, request),
+    checkTargetUrl: (url) => judgeUrl(url, policy),
+    checkTargetHeaders: headerFaults,
+    async close() {
+      connector.close()
+      await agent.destroy()
+    },
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * The engine's events as log entries: what an operator has to see at `warn` and above, what tells the story at `info`, and
+ * what happens for every run at `debug`. The words are the same each time; the facts are fields.
+ */
+import type { EngineEventName, EngineEvents } from '@belfry/contract'
+import type { Logger } from 'pino'
+import type { EventSink } from '../ports/event-sink.ts'
+
+type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+type Row<Name extends EngineEventName> = {
+  readonly level: LogLevel | ((payload: EngineEvents[Name]) => LogLevel)
+  readonly message: string
+}
+
+const skewAlarmMs = 1_000
+
+const rows: { readonly [Name in EngineEventName]: Row<Name> } = {
+  occurrences_fired: { level: 'debug', message: 'occurrences fired' },
+  fire_refused: { level: 'info', message: 'planned times had moved or been fired by another node' },
+  runs_enqueued: { level: 'debug', message: 'runs enqueued' },
+  runs_released: { level: 'debug', message: 'delayed runs became ready' },
+  runs_claimed: { level: 'debug', message: 'runs claimed' },
+  attempt_started: { level: 'debug', message: 'attempt started' },
+  attempt_ended: {
+    level: (payload) =>
+      payload.state === 'failed' ? 'warn' : payload.outcome === 'succeeded' ? 'debug' : 'info',
+    message: 'attempt ended',
+  },
+  lease_lost: { level: 'warn', message: 'a lease was lost; the write was refused' },
+  runs_rescued: { level: 'warn', message: 'runs of lost workers were taken back' },
+  session_started: { level: 'info', message: 'session started' },
+  session_lost: { level: 'warn', message: 'session lost' },
+  shards_changed: { level: 'info', message: 'shards changed hands' },
+  partitions_changed: { level: 'info', message: 'partitions of history changed' },
+  role_failed: { level: 'error', message: 'a role failed and will try again' },
+  clock_skew: {
+    level: ({ skewMs }) => (Math.abs(skewMs) > skewAlarmMs ? 'warn' : 'debug'),
+    message: 'local clock against the clock of the database',
+  },
+  database_restarted: { level: 'warn', message: 'the database was restarted' },
+}
+
+export function createEventLog(logger: Logger): EventSink {
+  return {
+    emit(name, payload) {
+      const { level, message }: Row<typeof name> = rows[name]
+      const chosen = typeof level === 'function' ? level(payload) : level
+      if (!logger.isLevelEnabled(chosen)) return
+      const { error, ...facts }: Record<string, unknown> = { ...payload }
+      const entry: Record<string, unknown> = { event: name, ...facts }
+      // pino serializes an error whole under this name
+      if (error !== undefined) entry['err'] = error
+      logger[chosen](entry, message)
+    },
+  }
+}

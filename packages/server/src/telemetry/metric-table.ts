@@ -1,0 +1,100 @@
+/**
+ * The one table of metrics: name, type, labels, words. metrics.ts makes them of it, docs/reference/metrics.md is generated
+ * from it, alert rules and dashboards are checked against it. Base units; labels are bounded, never ids.
+ */
+
+export type MetricType = 'counter' | 'gauge' | 'histogram'
+
+export interface MetricRow {
+  readonly type: MetricType
+  readonly labels: readonly string[]
+  readonly help: string
+  /** Upper bounds of a histogram, in the unit of the metric. */
+  readonly buckets?: readonly number[]
+}
+
+const fast = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const wide = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 7_200]
+
+export const metricTable = {
+  belfry_build_info: { type: 'gauge', labels: ['version', 'node'], help: 'Always 1; what is running.' },
+  belfry_runs_enqueued_total: {
+    type: 'counter',
+    labels: ['queue', 'source'],
+    help: 'Runs that were asked for, by who asked (schedule, manual, trigger).',
+  },
+  belfry_runs_finished_total: {
+    type: 'counter',
+    labels: ['queue', 'outcome'],
+    help: 'Runs that ended in this process, by their final state.',
+  },
+  belfry_run_wait_seconds: {
+    type: 'histogram',
+    labels: ['queue'],
+    buckets: wide,
+    help: 'From when a run could start to when it was claimed. The signal to scale by.',
+  },
+  belfry_run_duration_seconds: {
+    type: 'histogram',
+    labels: ['queue', 'outcome'],
+    buckets: wide,
+    help: 'How long an attempt took, by how it ended.',
+  },
+  belfry_schedule_lag_seconds: {
+    type: 'histogram',
+    labels: [],
+    buckets: wide,
+    help: 'From when an occurrence was due to when it was fired.',
+  },
+  belfry_occurrences_total: {
+    type: 'counter',
+    labels: ['outcome'],
+    help: 'Planned times that were decided: ran, skipped or missed.',
+  },
+  belfry_claim_duration_seconds: {
+    type: 'histogram',
+    labels: ['queue'],
+    buckets: fast,
+    help: 'How long claiming a batch of runs took.',
+  },
+  belfry_runs_rescued_total: {
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Runs that were taken back from lost workers or after their deadline.',
+  },
+  belfry_leases_lost_total: {
+    type: 'counter',
+    labels: ['at'],
+    help: 'Writes that were refused because the lease of the run was no longer held.',
+  },
+  belfry_leader: { type: 'gauge', labels: ['role'], help: '1 while this process leads at least one shard.' },
+  belfry_shards_held: { type: 'gauge', labels: [], help: 'Shards of 64 that this process leads.' },
+  belfry_worker_slots: {
+    type: 'gauge',
+    labels: ['state'],
+    help: 'Places for runs in this process, used and free.',
+  },
+  belfry_db_pool_connections: {
+    type: 'gauge',
+    labels: ['state'],
+    help: 'Database connections in use and idle, and callers that wait for one.',
+  },
+  belfry_http_request_duration_seconds: {
+    type: 'histogram',
+    labels: ['method', 'route', 'status'],
+    buckets: fast,
+    help: 'How long the API took to answer.',
+  },
+  belfry_clock_skew_seconds: {
+    type: 'gauge',
+    labels: [],
+    help: 'Local clock minus that of the database; alarm beyond 1 s.',
+  },
+  belfry_role_failures_total: {
+    type: 'counter',
+    labels: ['role'],
+    help: 'Rounds of a role (scheduler, worker, rescuer, …) that failed and were tried again.',
+  },
+} as const satisfies Record<string, MetricRow>
+
+export type MetricName = keyof typeof metricTable

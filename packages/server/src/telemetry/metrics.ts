@@ -1,0 +1,164 @@
+/**
+ * Metrics of this process, made of the table, fed by the engine's events and by the API's answered requests; pool and
+ * slots are read when somebody scrapes. Queue names come from users, so only the first hundred get a label of their own.
+ */
+import type { EngineEventName, EngineEvents } from '@belfry/contract'
+import { isTerminal } from '@belfry/contract'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { EventSink } from '../ports/event-sink.ts'
+import type { RequestObserver } from '../ports/request-observer.ts'
+import type { MetricName, MetricRow } from './metric-table.ts'
+import { metricTable } from './metric-table.ts'
+
+const maxQueueLabels = 100
+
+export interface SlotStats {
+  readonly used: number
+  readonly free: number
+}
+
+export interface ConnectionStats {
+  readonly open: number
+  readonly idle: number
+  readonly waiting: number
+}
+
+export interface Metrics {
+  /** Subscribe it to the engine's events. */
+  readonly events: EventSink
+  /** Give it to the API. */
+  readonly requests: RequestObserver
+  /** Read at each scrape. */
+  readSlots(read: () => SlotStats): void
+  readConnections(read: () => ConnectionStats): void
+  readonly contentType: string
+  /** In the Prometheus text format. */
+  render(): Promise<string>
+}
+
+export function createMetrics(options: { version: string; processMetrics?: boolean }): Metrics {
+  const registry = new Registry()
+  const instruments = makeInstruments(registry)
+  if (options.processMetrics !== false) collectDefaultMetrics({ register: registry })
+  instruments.gauge('belfry_build_info').set({ version: options.version, node: process.version }, 1)
+  const queueLabel = boundedLabel(maxQueueLabels)
+  const listeners = listen(instruments, queueLabel)
+  const readers: (() => void)[] = []
+
+  return {
+    events: {
+      emit(name, payload) {
+        const listener: ((payload: EngineEvents[typeof name]) => void) | undefined = listeners[name]
+        listener?.(payload)
+      },
+    },
+    requests: {
+      answered({ method, route, status, durationMs }) {
+        const labels = { method, route, status: String(status) }
+        instruments.histogram('belfry_http_request_duration_seconds').observe(labels, durationMs / 1_000)
+      },
+    },
+    readSlots(read) {
+      readers.push(() => {
+        const { used, free } = read()
+        instruments.gauge('belfry_worker_slots').set({ state: 'used' }, used)
+        instruments.gauge('belfry_worker_slots').set({ state: 'free' }, free)
+      })
+    },
+    readConnections(read) {
+      readers.push(() => {
+        const { open, idle, waiting } = read()
+        const gauge = instruments.gauge('belfry_db_pool_connections')
+        gauge.set({ state: 'used' }, open - idle)
+        gauge.set({ state: 'idle' }, idle)
+        gauge.set({ state: 'waiting' }, waiting)
+      })
+    },
+    contentType: registry.contentType,
+    render() {
+      for (const read of readers) read()
+      return registry.metrics()
+    },
+  }
+}
+
+type Listeners = { readonly [Name in EngineEventName]?: (payload: EngineEvents[Name]) => void }
+
+function listen(instruments: Instruments, queueLabel: (queue: string) => string): Listeners {
+  const { counter, gauge, histogram } = instruments
+  return {
+    occurrences_fired({ outcomes }) {
+      for (const { outcome, lateMs } of outcomes) {
+        counter('belfry_occurrences_total').inc({ outcome })
+        if (outcome === 'ran') histogram('belfry_schedule_lag_seconds').observe(Math.max(0, lateMs) / 1_000)
+      }
+    },
+    runs_enqueued({ count, queue, source }) {
+      counter('belfry_runs_enqueued_total').inc({ queue: queueLabel(queue), source }, count)
+    },
+    runs_claimed({ queue, durationMs, waitsMs }) {
+      const labels = { queue: queueLabel(queue) }
+      histogram('belfry_claim_duration_seconds').observe(labels, durationMs / 1_000)
+      for (const waitMs of waitsMs)
+        histogram('belfry_run_wait_seconds').observe(labels, Math.max(0, waitMs) / 1_000)
+    },
+    attempt_ended({ queue, outcome, state, durationMs }) {
+      const label = queueLabel(queue)
+      histogram('belfry_run_duration_seconds').observe({ queue: label, outcome }, durationMs / 1_000)
+      if (isTerminal(state)) counter('belfry_runs_finished_total').inc({ queue: label, outcome: state })
+    },
+    lease_lost({ at }) {
+      counter('belfry_leases_lost_total').inc({ at })
+    },
+    runs_rescued({ count, reason }) {
+      counter('belfry_runs_rescued_total').inc({ reason }, count)
+    },
+    shards_changed({ held }) {
+      gauge('belfry_leader').set({ role: 'scheduler' }, held > 0 ? 1 : 0)
+      gauge('belfry_shards_held').set(held)
+    },
+    role_failed({ role }) {
+      counter('belfry_role_failures_total').inc({ role })
+    },
+    clock_skew({ skewMs }) {
+      gauge('belfry_clock_skew_seconds').set(skewMs / 1_000)
+    },
+  }
+}
+
+type Instruments = {
+  readonly counter: (name: MetricName) => Counter
+  readonly gauge: (name: MetricName) => Gauge
+  readonly histogram: (name: MetricName) => Histogram
+}
+
+function makeInstruments(registry: Registry): Instruments {
+  const counters = new Map<string, Counter>()
+  const gauges = new Map<string, Gauge>()
+  const histograms = new Map<string, Histogram>()
+  for (const [name, row] of Object.entries<MetricRow>(metricTable)) {
+    const common = { name, help: row.help, labelNames: [...row.labels], registers: [registry] }
+    if (row.type === 'counter') counters.set(name, new Counter(common))
+    else if (row.type === 'gauge') gauges.set(name, new Gauge(common))
+    else histograms.set(name, new Histogram({ ...common, buckets: [...(row.buckets ?? [])] }))
+  }
+  const from =
+    <T>(map: ReadonlyMap<string, T>) =>
+    (name: MetricName): T => {
+      const found = map.get(name)
+      if (found === undefined) throw new TypeError(`The metric ${name} is of another type.`)
+      return found
+    }
+  return { counter: from(counters), gauge: from(gauges), histogram: from(histograms) }
+}
+
+/** The first `limit` values as they are, then `other`. */
+function boundedLabel(limit: number): (value: string) => string {
+  const known = new Set<string>()
+  return (value) => {
+    if (known.has(value)) return value
+    if (known.size >= limit) return 'other'
+    known.add(value)
+    return value
+  }
+}

@@ -1,0 +1,3 @@
+// `npm run openapi`: writes docs/reference/openapi.json alone; generate-docs.ts writes it together with the other pages.
+process.argv.push('--only', 'openapi.json')
+await import('./generate-docs.ts')

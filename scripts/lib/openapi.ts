@@ -1,0 +1,27 @@
+// The OpenAPI document as text, from the routes as the server registers them. No database is needed: nothing is called.
+import { createApi } from '../../packages/server/src/http/api.ts'
+
+const notCalled = (): never => {
+  throw new Error('The document is made without calling anything.')
+}
+
+/** Pretty JSON with a newline at the end. */
+export async function renderOpenApi(version: string): Promise<string> {
+  const api = await createApi({
+    version,
+    catalog: { within: notCalled, withinPlatform: notCalled },
+    authenticator: { authenticate: notCalled, forget: notCalled },
+    mint: { mint: notCalled },
+    zones: { dataVersion: '', source: 'bundled', get: notCalled, names: notCalled },
+    ids: { uuidv7: notCalled },
+    tags: { next: notCalled, observeClaimed: notCalled, virtualTime: notCalled },
+    hints: { publish: notCalled },
+    events: { emit: notCalled },
+    egress: { checkTargetUrl: notCalled, checkTargetHeaders: notCalled },
+  })
+  try {
+    return `${JSON.stringify(api.app.swagger(), null, 2)}\n`
+  } finally {
+    await api.close()
+  }
+}

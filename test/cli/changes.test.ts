@@ -1,0 +1,136 @@
+// What holds for every command that changes something: --dry-run stores nothing, --quiet says nothing, a
+// creation carries an Idempotency-Key. And jobs, keys and tenants.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { commandName } from '../../packages/cli/src/command.ts'
+import { commandTable } from '../../packages/cli/src/command-table.ts'
+import { startCliRig } from './support/cli.ts'
+
+const rig = await startCliRig()
+afterAll(() => rig.close())
+
+let runId = ''
+beforeEach(() => {
+  const { store } = rig.server
+  for (const map of [store.jobs, store.schedules, store.runs, store.keys, store.tenants]) map.clear()
+  rig.server.seen.length = 0
+  store.addJob('report')
+  store.addSchedule('nightly')
+  store.addKey('web')
+  runId = store.addRun().id
+})
+
+const stored = () => {
+  const { jobs, schedules, runs, keys, tenants } = rig.server.store
+  return JSON.stringify([jobs, schedules, runs, keys, tenants].map((map) => [...map.values()]))
+}
+
+/**
+ * One line for every command that changes something on the server; the test below fails when one is missing.
+ */
+const changes: Readonly<Record<string, readonly string[]>> = {
+  'schedule create': ['new', '--every', '5m', '--job', 'report'],
+  'schedule update': ['nightly', '--every', '1h'],
+  'schedule pause': ['nightly'],
+  'schedule resume': ['nightly'],
+  'schedule trigger': ['nightly', '--wait'],
+  'schedule delete': ['nightly'],
+  'run create': ['report', '--wait'],
+  'run cancel': ['RUN'],
+  'job create': ['new', '--http', 'https://a.example'],
+  'job update': ['report', '--priority', '3'],
+  'job delete': ['report'],
+  'tenant create': ['billing'],
+  'key create': ['new', '--scope', 'read'],
+  'key revoke': ['web'],
+}
+const argvOf = (name: string) => [
+  ...name.split(' '),
+  ...(changes[name] ?? []).map((word) => (word === 'RUN' ? runId : word)),
+]
+const names = commandTable.filter((command) => command.effect === 'change').map(commandName)
+
+describe.each(names)('%s', (name) => {
+  it('stores nothing with --dry-run, and says so', async () => {
+    const before = stored()
+    const result = await rig.run([...argvOf(name), '--dry-run'])
+    expect(result.err).toContain('Dry run, nothing was stored')
+    expect(result.code).toBe(0)
+    expect(stored()).toBe(before)
+    expect(rig.server.seen.at(-1)?.query['dryRun']).toBe('true')
+  })
+
+  it('says nothing with --quiet', async () => {
+    const result = await rig.run([...argvOf(name).filter((word) => word !== '--wait'), '--quiet'])
+    expect(result).toMatchObject({ code: 0, err: '' })
+  })
+})
+
+describe('jobs', () => {
+  it('lays the parts of a handler over the one that is there, and only over that one', async () => {
+    const handler = {
+      kind: 'http',
+      url: 'https://a.example',
+      method: 'PUT',
+      headers: { A: '1' },
+      body: 'x',
+    } as const
+    rig.server.store.addJob('parts', { handler, version: 7 })
+    await rig.run(['job', 'update', 'parts', '--header', 'B: 2', '--max-attempts', '9'])
+    const seen = rig.server.seen.at(-1)
+    expect(seen?.body).toEqual({ handler: { ...handler, headers: { B: '2' } }, retry: { maxAttempts: 9 } })
+    expect(seen?.headers['if-match']).toBe('"7"')
+  })
+
+  it('asks for what to call', async () => {
+    const result = await rig.run(['job', 'create', 'new'])
+    expect(result).toMatchObject({ code: 2 })
+    expect(result.err).toContain('say what to call: --http POST')
+  })
+
+  it('shows a job, harmless whatever is in it', async () => {
+    const job = rig.server.store.addJob('odd', { description: 'a\u001b]0;title\u0007b' })
+    const { out } = await rig.run(['job', 'get', 'odd'])
+    expect(out).toContain('a\\e]0;title\\u{7}b')
+    expect(await rig.json(['job', 'get', job.id])).toEqual(job)
+  })
+})
+
+describe('keys', () => {
+  it('shows the secret once, as data', async () => {
+    const result = await rig.run(['key', 'create', 'ci', '--scope', 'enqueue,read', '--expires', '90d'])
+    expect(rig.server.seen.at(-1)?.body).toEqual({
+      name: 'ci',
+      scopes: ['read', 'enqueue'],
+      expiresAt: '2027-02-27T12:00:00.000Z',
+    })
+    expect(result.out).toContain('blf_secret_')
+    expect(result.err).not.toContain('blf_secret_')
+    expect(result.err).toContain('shown this once')
+  })
+
+  it('keeps the secret in a context instead of printing it', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'belfry-keys-'))
+    const argv = ['key', 'create', 'me', '--scope', 'admin', '--save-context', 'work', '-o', 'json']
+    const result = await rig.run(argv, { env: { XDG_CONFIG_HOME: home } })
+    expect(result.code).toBe(0)
+    expect(result.out + result.err).not.toContain('blf_secret_')
+    expect(readFileSync(join(home, 'belfry', 'contexts.yaml'), 'utf8')).toContain('blf_secret_')
+    rmSync(home, { recursive: true })
+  })
+
+  it('refuses unknown scopes and none at all', async () => {
+    expect((await rig.run(['key', 'create', 'x', '--scope', 'root'])).err).toContain(
+      'not one of read, enqueue',
+    )
+    expect((await rig.run(['key', 'create', 'x'])).code).toBe(2)
+  })
+
+  it('finds a key by its name, not one that is revoked', async () => {
+    rig.server.store.addKey('old', { revokedAt: '2026-11-01T00:00:00.000Z' })
+    expect((await rig.run(['key', 'revoke', 'web'])).err).toContain('Revoked the key web')
+    expect((await rig.run(['key', 'revoke', 'old'])).err).toContain('There is no key "old"')
+  })
+})

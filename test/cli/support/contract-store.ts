@@ -1,0 +1,326 @@
+// What the test server of the contract keeps: jobs, schedules, runs, keys, tenants in memory, answered in
+// the API's shapes. Runs do not move by themselves: a test says how each one goes.
+import {
+  BelfryError,
+  type Attempt,
+  type Job,
+  type Key,
+  type Occurrence,
+  type RouteName,
+  type Run,
+  type Schedule,
+  type Tenant,
+} from '@belfry/contract'
+
+type Asked = {
+  readonly id: string
+  readonly body: unknown
+  readonly query: Readonly<Record<string, unknown>>
+}
+type Fields = Record<string, unknown>
+
+const madeAt = '2026-11-29T12:00:00.000Z'
+
+type Tables = {
+  readonly jobs: Map<string, Job>
+  readonly schedules: Map<string, Schedule>
+  readonly runs: Map<string, Run>
+  readonly keys: Map<string, Key>
+  readonly tenants: Map<string, Tenant>
+  readonly occurrences: Occurrence[]
+}
+
+export type Store = Tables & {
+  answer(name: RouteName, asked: Asked): unknown
+  etagOf(data: unknown): string | undefined
+  addJob(name: string, more?: Partial<Job>): Job
+  addSchedule(name: string, more?: Partial<Schedule>): Schedule
+  addRun(more?: Partial<Run>): Run
+  addKey(name: string, more?: Partial<Key>): Key
+}
+
+let lastId = 0
+export function nextId(): string {
+  lastId += 1
+  return `019ad0c1-0000-7000-8000-${lastId.toString(16).padStart(12, '0')}`
+}
+
+export const attempt = (more: Partial<Attempt> = {}): Attempt => ({
+  number: 1,
+  outcome: 'succeeded',
+  startedAt: '2026-11-29T12:00:01.000Z',
+  endedAt: '2026-11-29T12:00:01.120Z',
+  durationMs: 120,
+  error: null,
+  httpStatus: 200,
+  response: 'ok',
+  responseTruncated: false,
+  responseCapBytes: 16_384,
+  retryAt: null,
+  workerId: null,
+  leaseEpoch: 1,
+  ...more,
+})
+
+const job = (name: string, more: Partial<Job>): Job => ({
+  id: nextId(),
+  name,
+  description: '',
+  version: 1,
+  handler: { kind: 'http', url: 'https://example.com/hook', method: 'POST', headers: {} },
+  retry: { maxAttempts: 3, backoff: 'exponential', baseMs: 1_000, capMs: 300_000, jitter: 'full' },
+  attemptTimeoutMs: 60_000,
+  delivery: 'at_least_once',
+  queue: 'default',
+  priority: 0,
+  createdAt: madeAt,
+  updatedAt: madeAt,
+  ...more,
+})
+
+const schedule = (name: string, more: Partial<Schedule>): Schedule => ({
+  id: nextId(),
+  name,
+  description: '',
+  jobId: nextId(),
+  job: name,
+  at: null,
+  every: '5m',
+  cron: null,
+  dialect: null,
+  zone: 'UTC',
+  startAt: null,
+  endAt: null,
+  jitterMs: 0,
+  catchUp: { policy: 'latest', windowMs: 86_400_000, maxRuns: 100 },
+  overlap: 'skip',
+  input: null,
+  state: 'active',
+  pausedReason: null,
+  pausedAt: null,
+  nextAt: '2026-11-29T12:05:00.000Z',
+  zoneDataVersion: '2026b',
+  notes: [],
+  createdAt: madeAt,
+  updatedAt: madeAt,
+  ...more,
+})
+
+const run = (more: Partial<Run>): Run => {
+  const id = nextId()
+  return {
+    id,
+    jobId: nextId(),
+    job: 'report',
+    jobVersion: 1,
+    scheduleId: null,
+    scheduledFor: null,
+    source: 'manual',
+    state: 'pending',
+    reason: null,
+    queue: 'default',
+    priority: 0,
+    delivery: 'at_least_once',
+    attempts: 0,
+    maxAttempts: 3,
+    idempotencyKey: id,
+    createdAt: madeAt,
+    dueAt: madeAt,
+    nextAttemptAt: null,
+    startedAt: null,
+    finishedAt: null,
+    lateMs: null,
+    cancelRequested: false,
+    input: null,
+    attemptList: [],
+    ...more,
+  }
+}
+
+const key = (name: string, more: Partial<Key>): Key => ({
+  id: nextId(),
+  name,
+  prefix: 'blf_abcd',
+  scopes: ['read'],
+  createdAt: madeAt,
+  expiresAt: null,
+  revokedAt: null,
+  lastUsedAt: null,
+  ...more,
+})
+
+function page<T>(items: readonly T[], query: Readonly<Record<string, unknown>>) {
+  const limit = Number(query['limit'])
+  const start = query['cursor'] === undefined ? 0 : Number(query['cursor'])
+  const more = start + limit < items.length
+  return { items: items.slice(start, start + limit), nextCursor: more ? String(start + limit) : null }
+}
+
+function need<T>(found: T | undefined, what: string): T {
+  if (found === undefined) throw new BelfryError('not_found', `There is no such ${what}; check the id.`)
+  return found
+}
+
+function withoutAttempts({ input: _input, attemptList: _attempts, ...summary }: Run) {
+  return summary
+}
+
+function put<T extends { id: string }>(map: Map<string, T>, item: T, query: Readonly<Fields> = {}): T {
+  if (query['dryRun'] !== true) map.set(item.id, item)
+  return item
+}
+
+function checkFree(map: ReadonlyMap<string, { name: string }>, name: string, what: string): void {
+  if (![...map.values()].some((item) => item.name === name)) return
+  throw new BelfryError('name_taken', `There is a ${what} "${name}" already; choose another name.`, {
+    errors: [{ pointer: '/name', message: 'is taken' }],
+  })
+}
+
+function matching<T extends object>(
+  map: ReadonlyMap<string, T>,
+  query: Readonly<Fields>,
+  ...names: string[]
+): T[] {
+  return [...map.values()].filter((item) =>
+    names.every((name) => query[name] === undefined || query[name] === (item as Fields)[name]),
+  )
+}
+
+const said = (fields: Fields): Fields =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+
+function change<T extends { id: string }>(
+  map: Map<string, T>,
+  asked: Asked,
+  what: string,
+  fields: Fields,
+): T {
+  return put(map, { ...need(map.get(asked.id), what), ...said(fields) }, asked.query)
+}
+
+function remove(map: Map<string, unknown>, asked: Asked, what: string): undefined {
+  need(map.get(asked.id), what)
+  if (asked.query['dryRun'] !== true) map.delete(asked.id)
+}
+
+type Answers = { readonly [N in RouteName]?: (asked: Asked & { readonly fields: Fields }) => unknown }
+
+const accessAnswers = ({ tenants, keys }: Tables): Answers => ({
+  whoami: () => ({
+    tenant: { id: nextId(), name: 'dev', createdAt: madeAt },
+    keyId: nextId(),
+    scopes: ['admin'],
+  }),
+  tenantCreate: ({ fields, query }) => {
+    checkFree(tenants, String(fields['name']), 'tenant')
+    return put(tenants, { id: nextId(), name: String(fields['name']), createdAt: madeAt }, query)
+  },
+  tenantList: ({ query }) => page([...tenants.values()], query),
+  keyCreate: ({ fields, query }) => {
+    const made = put(keys, key(String(fields['name']), { scopes: fields['scopes'] as Key['scopes'] }), query)
+    return { ...made, secret: 'blf_secret_zyxwvutsrqponmlkjihgfedcba' }
+  },
+  keyList: ({ query }) => page([...keys.values()], query),
+  keyRevoke: (asked) => change(keys, asked, 'key', { revokedAt: madeAt }),
+})
+
+const jobAnswers = ({ jobs }: Tables): Answers => ({
+  jobCreate: ({ fields, query }) => {
+    checkFree(jobs, String(fields['name']), 'job')
+    return put(jobs, job(String(fields['name']), fields), query)
+  },
+  jobList: ({ query }) => page(matching(jobs, query, 'name'), query),
+  jobGet: ({ id }) => need(jobs.get(id), 'job'),
+  jobUpdate: (asked) => {
+    const before = need(jobs.get(asked.id), 'job')
+    const retry = { ...before.retry, ...(asked.fields['retry'] as Fields | undefined) }
+    return change(jobs, asked, 'job', { ...asked.fields, retry, version: before.version + 1 })
+  },
+  jobDelete: (asked) => remove(jobs, asked, 'job'),
+})
+
+const fieldsOfJob = ['handler', 'retry', 'attemptTimeoutMs', 'delivery', 'queue', 'ifPast']
+
+const scheduleAnswers = ({ schedules, runs, occurrences }: Tables): Answers => ({
+  scheduleCreate: ({ fields, query }) => {
+    const name = String(fields['name'])
+    checkFree(schedules, name, 'schedule')
+    const own = Object.entries(said(fields)).filter(([field]) => !fieldsOfJob.includes(field))
+    const given = Object.fromEntries(own)
+    return put(schedules, schedule(name, { every: null, job: name, ...given, dialect: null }), query)
+  },
+  scheduleList: ({ query }) => page(matching(schedules, query, 'name', 'state', 'jobId'), query),
+  scheduleGet: ({ id }) => need(schedules.get(id), 'schedule'),
+  scheduleUpdate: (asked) => {
+    const before = need(schedules.get(asked.id), 'schedule')
+    const catchUp = { ...before.catchUp, ...(asked.fields['catchUp'] as Fields | undefined) }
+    const fields: Fields = { ...asked.fields, catchUp }
+    delete fields['ifPast']
+    return change(schedules, asked, 'schedule', fields)
+  },
+  scheduleDelete: (asked) => remove(schedules, asked, 'schedule'),
+  schedulePause: (asked) => {
+    const fields = { state: 'paused', pausedReason: asked.fields['reason'], nextAt: null }
+    return change(schedules, asked, 'schedule', fields)
+  },
+  scheduleResume: (asked) => change(schedules, asked, 'schedule', { state: 'active', pausedReason: null }),
+  scheduleTrigger: ({ id, query }) => {
+    const found = need(schedules.get(id), 'schedule')
+    return put(runs, run({ job: found.job, jobId: found.jobId, scheduleId: id, source: 'trigger' }), query)
+  },
+  occurrenceList: ({ id, query }) => {
+    const wanted = query['outcome'] ?? undefined
+    const fits = (item: Occurrence) => item.scheduleId === id && (wanted ?? item.outcome) === item.outcome
+    return page(occurrences.filter(fits), query)
+  },
+})
+
+const runAnswers = ({ jobs, runs }: Tables): Answers => ({
+  runCreate: ({ fields, query }) => {
+    const found = [...jobs.values()].find((item) => item.name === fields['job'])
+    const made = need(found, `job "${String(fields['job'])}"`)
+    const dueAt = typeof fields['runAt'] === 'string' ? fields['runAt'] : madeAt
+    return put(runs, run({ job: made.name, jobId: made.id, dueAt }), query)
+  },
+  runList: ({ query }) => {
+    const states = query['state'] as string[] | undefined
+    const items = matching(runs, query, 'jobId', 'scheduleId')
+    return page(items.filter((item) => states?.includes(item.state) ?? true).map(withoutAttempts), query)
+  },
+  runGet: ({ id }) => need(runs.get(id), 'run'),
+  runCancel: (asked) => change(runs, asked, 'run', { state: 'canceled', reason: 'canceled_by_request' }),
+})
+
+export function createStore(): Store {
+  const tables: Tables = {
+    jobs: new Map(),
+    schedules: new Map(),
+    runs: new Map(),
+    keys: new Map(),
+    tenants: new Map(),
+    occurrences: [],
+  }
+  const answers: Answers = {
+    ...accessAnswers(tables),
+    ...jobAnswers(tables),
+    ...scheduleAnswers(tables),
+    ...runAnswers(tables),
+  }
+  return {
+    ...tables,
+    answer: (name, asked) => {
+      const answer = answers[name]
+      if (answer === undefined) throw new Error(`the test server has no answer for ${name}; add one`)
+      return answer({ ...asked, fields: (asked.body ?? {}) as Fields })
+    },
+    etagOf: (data) => {
+      const version = (data as Fields | undefined)?.['version']
+      return typeof version === 'number' ? `"${version}"` : undefined
+    },
+    addJob: (name, more = {}) => put(tables.jobs, job(name, more)),
+    addSchedule: (name, more = {}) => put(tables.schedules, schedule(name, more)),
+    addRun: (more = {}) => put(tables.runs, run(more)),
+    addKey: (name, more = {}) => put(tables.keys, key(name, more)),
+  }
+}

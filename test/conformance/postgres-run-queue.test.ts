@@ -1,0 +1,3 @@
+import { describeRunQueue } from './run-queue.ts'
+
+describeRunQueue('Postgres', (fixture) => fixture.queue)

@@ -1,0 +1,140 @@
+// What every run queue must do, whatever carries it: the claim is committed, fenced, in fair order, exclusive, and only for
+// the living. An adapter's test calls this with a way to make the queue on the fixture's database.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { QueueShare, RunQueue } from '../../packages/server/src/ports/run-queue.ts'
+import { createRunningFixture, newId, type RunningFixture, type TestJob } from '../support/running.ts'
+
+export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixture) => RunQueue): void {
+  describe(`run queue: ${name}`, () => {
+    let fixture: RunningFixture
+    let queue: RunQueue
+    let job: TestJob
+    let sessionId: string
+
+    beforeAll(async () => {
+      fixture = await createRunningFixture()
+      queue = makeQueue(fixture)
+      job = await fixture.addJob({ attemptTimeoutMs: 5_000 })
+    })
+    afterAll(() => fixture.drop())
+    beforeEach(async () => {
+      await fixture.database.sql('DELETE FROM belfry.ready')
+      sessionId = await fixture.openSession()
+    })
+
+    const share = (more: Partial<QueueShare> = {}): QueueShare => ({
+      queue: 'default',
+      minTag: -Infinity,
+      limit: 100,
+      ...more,
+    })
+    const claim = (shares: readonly QueueShare[] = [share()], session = sessionId) =>
+      queue.claim({ sessionId: session, shares, handlers: ['http'], deadlineMarginMs: 1_000 })
+    const ids = (runs: readonly { runId: string }[]) => runs.map((run) => run.runId)
+
+    test('an empty queue answers no runs, and the time', async () => {
+      const { runs, alive, nowMs } = await claim()
+      expect(runs).toEqual([])
+      expect(alive).toBe(true)
+      expect(Math.abs(nowMs - Date.now())).toBeLessThan(60_000)
+    })
+
+    test('answers everything that an attempt needs', async () => {
+      const scheduledFor = new Date('2026-03-01T02:30:00.000Z')
+      const [runId] = await fixture.addRuns(job, 1, { input: { a: [1, 'ü'] }, firstTag: 4.5, scheduledFor })
+      const { runs, nowMs } = await claim()
+      expect(runs).toEqual([
+        {
+          runId,
+          tenantId: fixture.tenantId,
+          jobId: job.id,
+          jobVersion: 1,
+          queue: 'default',
+          tag: 4.5,
+          priority: 0,
+          attempt: 1,
+          crashCount: 0,
+          failures: 0,
+          leaseEpoch: 1,
+          timeoutMs: 5_000,
+          scheduledForMs: scheduledFor.getTime(),
+          dueAtMs: expect.any(Number),
+          availableAtMs: expect.any(Number),
+          input: { a: [1, 'ü'] },
+        },
+      ])
+      expect(runs[0]?.availableAtMs).toBeLessThanOrEqual(nowMs)
+    })
+
+    test('the lowest tags come first, in order, up to the limit', async () => {
+      const late = await fixture.addRuns(job, 3, { firstTag: 50 })
+      const early = await fixture.addRuns(job, 3, { firstTag: 10 })
+      expect(ids((await claim([share({ limit: 4 })])).runs)).toEqual([...early, late[0]])
+      expect(ids((await claim()).runs)).toEqual(late.slice(1))
+    })
+
+    test('a run is claimed once, also by many at the same instant', async () => {
+      const all = await fixture.addRuns(job, 200)
+      const claims = await Promise.all(Array.from({ length: 8 }, () => claim([share({ limit: 50 })])))
+      const taken = claims.flatMap((each) => ids(each.runs))
+      expect(taken.length).toBe(new Set(taken).size)
+      const rest = ids((await claim([share({ limit: 500 })])).runs)
+      expect([...taken, ...rest].sort()).toEqual([...all].sort())
+    })
+
+    test('each claim raises the epoch and the number of the attempt, and sets the deadline', async () => {
+      const [runId = ''] = await fixture.addRuns(job, 1)
+      const first = await claim()
+      await fixture.store.handBack(sessionId, first.runs)
+      const [again] = (await claim()).runs
+      expect(again?.leaseEpoch).toBe((first.runs[0]?.leaseEpoch ?? 0) + 1)
+      expect(again?.attempt).toBe(1)
+      const [row] = await fixture.database.sql<{ ms: number }>(
+        'SELECT extract(epoch FROM deadline - claimed_at)::float8 * 1000 AS ms FROM belfry.ready WHERE run_id = $1',
+        [runId],
+      )
+      expect(row?.ms).toBeCloseTo(6_000, 0)
+    })
+
+    test('a session that ran out, or never was, claims nothing and is told so', async () => {
+      await fixture.addRuns(job, 1)
+      await fixture.database.sql("UPDATE belfry.session SET expires_at = now() - interval '1 ms' WHERE id = $1", [
+        sessionId,
+      ])
+      expect(await claim()).toMatchObject({ runs: [], alive: false })
+      expect(await claim([share()], newId())).toMatchObject({ runs: [], alive: false })
+      expect((await claim([share()], await fixture.openSession())).runs).toHaveLength(1)
+    })
+
+    test('the low-water mark leaves out what lies before it', async () => {
+      const runs = await fixture.addRuns(job, 5, { firstTag: 1 })
+      expect(ids((await claim([share({ minTag: 3 })])).runs)).toEqual(runs.slice(2))
+      expect(ids((await claim()).runs)).toEqual(runs.slice(0, 2))
+    })
+
+    test('several queues at once, each with its own share and mark; other queues stay', async () => {
+      const a = await fixture.addRuns(job, 3, { queue: 'a' })
+      const b = await fixture.addRuns(job, 3, { queue: 'b', firstTag: 1_000 })
+      await fixture.addRuns(job, 1, { queue: 'c' })
+      const { runs } = await claim([
+        share({ queue: 'a', limit: 2 }),
+        share({ queue: 'b', limit: 5, minTag: 1_001 }),
+      ])
+      expect(ids(runs)).toEqual([...a.slice(0, 2), ...b.slice(1)])
+      expect([...(await queue.activeQueues())].sort()).toEqual(['a', 'b', 'c'])
+    })
+
+    test('runs of a handler that the worker does not have stay', async () => {
+      await fixture.addRuns(job, 1)
+      const none = await queue.claim({ sessionId, shares: [share()], handlers: [], deadlineMarginMs: 0 })
+      expect(none).toMatchObject({ runs: [], alive: true })
+    })
+
+    test('a queue whose runs are all claimed is not active', async () => {
+      await fixture.addRuns(job, 2)
+      expect(await queue.activeQueues()).toEqual(['default'])
+      await claim()
+      expect(await queue.activeQueues()).toEqual([])
+    })
+  })
+}

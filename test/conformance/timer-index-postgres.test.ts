@@ -1,0 +1,20 @@
+import { createPostgresTimerIndex } from '../../packages/server/src/postgres/timer-index.ts'
+import { createSchedulingFixture, idInShard } from '../support/scheduling.ts'
+import { describeTimerIndex } from './timer-index.ts'
+
+describeTimerIndex('Postgres', async () => {
+  const fixture = await createSchedulingFixture()
+  const nowMs = Date.UTC(2026, 0, 1)
+  await fixture.database.useVirtualNow(new Date(nowMs))
+  return {
+    index: createPostgresTimerIndex(fixture.database.open()),
+    nowMs,
+    idInShard,
+    addSchedule: (timer) => fixture.addSchedule(timer),
+    addRun: (timer) => fixture.addDelayed(timer),
+    clear: async () => {
+      await fixture.database.sql('TRUNCATE belfry.timer, belfry.delayed, belfry.schedule, belfry.run')
+    },
+    drop: fixture.drop,
+  }
+})

@@ -1,0 +1,111 @@
+// The contract by itself: scopes, defaults that must not leak into changes, what text and JSON may hold, the route table.
+import {
+  documentedErrors,
+  errorTable,
+  jobCreateSchema,
+  jobUpdateSchema,
+  jsonSchema,
+  type Route,
+  routes,
+  safeText,
+  scheduleCreateSchema,
+  scheduleUpdateSchema,
+  scopeAllows,
+  scopes,
+} from '@belfry/contract'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
+const handler = { kind: 'http', url: 'https://example.com' }
+
+describe('scopes', () => {
+  it('contain those before them; platform stands alone', () => {
+    const allowed = scopes.map((granted) => scopes.filter((needed) => scopeAllows([granted], needed)))
+    expect(allowed).toEqual([
+      ['read'],
+      ['read', 'enqueue'],
+      ['read', 'enqueue', 'operate'],
+      ['read', 'enqueue', 'operate', 'admin'],
+      ['platform'],
+    ])
+    expect(scopeAllows([], 'read')).toBe(false)
+  })
+})
+
+describe('defaults', () => {
+  it('fill what is created and never what is changed', () => {
+    const job = jobCreateSchema.parse({ name: 'a', handler })
+    expect(job.retry).toEqual({
+      maxAttempts: 3,
+      backoff: 'exponential',
+      baseMs: 1_000,
+      capMs: 300_000,
+      jitter: 'full',
+    })
+    expect(jobUpdateSchema.parse({})).toEqual({})
+    expect(jobUpdateSchema.parse({ retry: { maxAttempts: 9 } })).toEqual({ retry: { maxAttempts: 9 } })
+    expect(scheduleUpdateSchema.parse({})).toEqual({})
+    expect(scheduleUpdateSchema.parse({ catchUp: { policy: 'all' } })).toEqual({ catchUp: { policy: 'all' } })
+    const schedule = scheduleCreateSchema.parse({ name: 'a', every: '1h', job: 'b' })
+    expect(schedule).toMatchObject({ zone: 'UTC', ifPast: 'reject', overlap: 'skip', jitterMs: 0 })
+    for (const key of ['retry', 'attemptTimeoutMs', 'delivery', 'queue', 'handler'])
+      expect(schedule).not.toHaveProperty(key)
+  })
+
+  it('a schedule with its own handler takes the settings of the job', () => {
+    const own = { name: 'a', every: '1h', handler, delivery: 'at_most_once', attemptTimeoutMs: 500 }
+    expect(scheduleCreateSchema.parse(own)).toMatchObject({ delivery: 'at_most_once', attemptTimeoutMs: 500 })
+    expect(scheduleCreateSchema.safeParse({ ...own, attemptTimeoutMs: 99 }).success).toBe(false)
+  })
+})
+
+describe('what comes in', () => {
+  it('JSON passes exactly when Postgres can keep it', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ stringUnit: 'binary', maxDepth: 4 }), (value) => {
+        const text = JSON.stringify(value)
+        const strings = text.match(/"(?:[^"\\]|\\.)*"/g)?.map((each) => JSON.parse(each) as string) ?? []
+        const fits = strings.every((each) => !each.includes('\u0000') && each.isWellFormed())
+        expect(jsonSchema.safeParse(value).success).toBe(fits)
+      }),
+    )
+  })
+
+  it('names the place of what is wrong', () => {
+    const path = (value: unknown) => jsonSchema.safeParse(value).error?.issues[0]?.path
+    expect(path({ a: [1, { b: 'x\u0000' }] })).toEqual(['a', 1, 'b'])
+    expect(path([Number.NaN])).toEqual([0])
+    expect(path({ a: { 'k\u0000': 1 } })).toEqual(['a'])
+    expect(path('x'.repeat(262_143))).toEqual([])
+    expect(jsonSchema.safeParse('x'.repeat(262_142)).success).toBe(true)
+    expect(jsonSchema.safeParse('\\u0000').success).toBe(true)
+  })
+
+  it('text is whole Unicode without NUL', () => {
+    const text = safeText(10)
+    expect([
+      text.safeParse('ok').success,
+      text.safeParse('a\u0000').success,
+      text.safeParse('\ud800').success,
+    ]).toEqual([true, false, false])
+  })
+})
+
+describe('the route table', () => {
+  it('has one route for each method and path, each with a scope, a summary and documented errors', () => {
+    const seen = new Set<string>()
+    for (const [name, route] of Object.entries<Route>(routes)) {
+      const place = `${route.method} ${route.path}`
+      expect(seen.has(place), place).toBe(false)
+      seen.add(place)
+      expect(['any_key', ...scopes]).toContain(route.scope)
+      expect(route.path).toMatch(/^\/v1\/[a-z]+(?:\/:id)?(?:\/[a-z]+)?$/)
+      expect(route.effect === 'none', name).toBe(route.method === 'GET')
+      expect(route.effect !== 'none', name).toBe(route.query !== undefined && 'dryRun' in route.query.shape)
+      expect(route.path.includes(':id'), name).toBe(route.params !== undefined)
+      if (route.path.includes(':id')) expect(route.errors, name).toContain('not_found')
+      if (route.status === 201) expect(route.effect, name).toBe('create')
+      for (const code of documentedErrors(route)) expect(errorTable).toHaveProperty(code)
+    }
+  })
+})

@@ -1,0 +1,215 @@
+// The ops port, the metrics and the log, fed with events as the engine emits them.
+import { Writable } from 'node:stream'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createEventLog } from '../../packages/server/src/telemetry/event-log.ts'
+import { createEventFanOut } from '../../packages/server/src/telemetry/fan-out.ts'
+import { createLogger } from '../../packages/server/src/telemetry/logger.ts'
+import { metricTable } from '../../packages/server/src/telemetry/metric-table.ts'
+import { createMetrics, type Metrics } from '../../packages/server/src/telemetry/metrics.ts'
+import { createOps, type Ops } from '../../packages/server/src/telemetry/ops-server.ts'
+import { startTestApi } from '../support/api.ts'
+
+const ended = { runId: 'r', tenantId: 't', jobId: 'j', attempt: 1, durationMs: 1_500, errorCode: null }
+
+describe('metrics', () => {
+  it('count what the events say, with bounded labels', async () => {
+    const { events, render, requests, readSlots, readConnections } = createMetrics({
+      version: '1.2.3',
+      processMetrics: false,
+    })
+    events.emit('attempt_ended', { ...ended, queue: 'mail', outcome: 'succeeded', state: 'succeeded' })
+    events.emit('attempt_ended', { ...ended, queue: 'mail', outcome: 'failed', state: 'pending' })
+    events.emit('runs_claimed', { queue: 'mail', count: 2, durationMs: 4, waitsMs: [10, 2_000] })
+    events.emit('occurrences_fired', {
+      durationMs: 1,
+      outcomes: [{ scheduleId: 's', scheduledFor: 0, outcome: 'ran', lateMs: 7 }],
+    })
+    events.emit('runs_enqueued', { count: 3, queue: 'mail', source: 'manual' })
+    events.emit('runs_rescued', { count: 2, reason: 'session_lost', requeued: 2, failed: 0 })
+    events.emit('lease_lost', { runId: 'r', leaseEpoch: 1, at: 'complete' })
+    events.emit('shards_changed', { held: 64, gained: [1], lost: [] })
+    events.emit('clock_skew', { skewMs: -250 })
+    events.emit('role_failed', { role: 'worker', error: new Error('x'), retryInMs: 1 })
+    requests.answered({ method: 'GET', route: '/v1/jobs/:id', status: 200, durationMs: 3 })
+    readSlots(() => ({ used: 3, free: 7 }))
+    readConnections(() => ({ open: 5, idle: 2, waiting: 1 }))
+    const text = await render()
+    for (const line of [
+      'belfry_runs_finished_total{queue="mail",outcome="succeeded"} 1',
+      'belfry_run_duration_seconds_count{queue="mail",outcome="failed"} 1',
+      'belfry_run_wait_seconds_sum{queue="mail"} 2.01',
+      'belfry_claim_duration_seconds_count{queue="mail"} 1',
+      'belfry_schedule_lag_seconds_sum 0.007',
+      'belfry_occurrences_total{outcome="ran"} 1',
+      'belfry_runs_enqueued_total{queue="mail",source="manual"} 3',
+      'belfry_runs_rescued_total{reason="session_lost"} 2',
+      'belfry_leases_lost_total{at="complete"} 1',
+      'belfry_leader{role="scheduler"} 1',
+      'belfry_shards_held 64',
+      'belfry_clock_skew_seconds -0.25',
+      'belfry_role_failures_total{role="worker"} 1',
+      'belfry_worker_slots{state="free"} 7',
+      'belfry_db_pool_connections{state="used"} 3',
+      'belfry_http_request_duration_seconds_count{method="GET",route="/v1/jobs/:id",status="200"} 1',
+      `belfry_build_info{version="1.2.3",node="${process.version}"} 1`,
+    ]) {
+      expect(text).toContain(`${line}\n`)
+    }
+    expect(text).not.toContain('outcome="pending"')
+    for (const name of Object.keys(metricTable)) expect(text).toContain(`# TYPE ${name} `)
+  })
+
+  it('give the first hundred queues a label, the others share one', async () => {
+    const { events, render } = createMetrics({ version: '0', processMetrics: false })
+    for (let n = 0; n < 150; n++) events.emit('runs_enqueued', { count: 1, queue: `q${n}`, source: 'manual' })
+    const text = await render()
+    expect(text).toContain('queue="q99"')
+    expect(text).not.toContain('queue="q100"')
+    expect(text).toContain('belfry_runs_enqueued_total{queue="other",source="manual"} 50\n')
+  })
+
+  it('follow the naming rules', () => {
+    for (const [name, { type }] of Object.entries(metricTable)) {
+      expect(name).toMatch(/^belfry_[a-z_]+$/)
+      expect(name.endsWith('_total')).toBe(type === 'counter')
+      expect(name).not.toMatch(/millis|_ms$/)
+    }
+  })
+
+  it('see the routes of the API by their pattern', async () => {
+    const metrics = createMetrics({ version: '0', processMetrics: false })
+    const t = await startTestApi({ observer: metrics.requests })
+    await t.call('GET', '/v1/jobs/019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f')
+    await t.call('GET', '/v1/nothing/here')
+    await t.close()
+    const text = await metrics.render()
+    expect(text).toContain('_count{method="GET",route="/v1/jobs/:id",status="404"} 1')
+    expect(text).toContain('_count{method="GET",route="unknown",status="404"} 1')
+  })
+})
+
+describe('the log', () => {
+  const lines: Record<string, unknown>[] = []
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      for (const line of chunk.toString().trim().split('\n'))
+        lines.push(JSON.parse(line) as Record<string, unknown>)
+      done()
+    },
+  })
+  const logger = createLogger({ version: '1', level: 'debug', destination })
+
+  it('is a JSON line an event, at the level that it deserves', () => {
+    const events = createEventLog(logger)
+    events.emit('attempt_ended', {
+      ...ended,
+      queue: 'q',
+      outcome: 'failed',
+      state: 'failed',
+      errorCode: 'http_status',
+    })
+    events.emit('role_failed', { role: 'worker', error: new Error('broken'), retryInMs: 5 })
+    events.emit('clock_skew', { skewMs: 5_000 })
+    events.emit('clock_skew', { skewMs: 5 })
+    expect(lines.map(({ level, event }) => `${String(level)} ${String(event)}`)).toEqual([
+      'warn attempt_ended',
+      'error role_failed',
+      'warn clock_skew',
+      'debug clock_skew',
+    ])
+    expect(lines[0]).toMatchObject({
+      service: 'belfry',
+      version: '1',
+      errorCode: 'http_status',
+      message: 'attempt ended',
+    })
+    expect(lines[1]).toMatchObject({ role: 'worker', err: { message: 'broken' } })
+  })
+
+  it('masks what is named like a credential', () => {
+    logger.info({ headers: { authorization: 'Bearer bfy_x' }, password: 'p', a: { b: { token: 'q' } } }, 'x')
+    expect(JSON.stringify(lines.at(-1))).not.toMatch(/bfy_x|"p"|"q"/)
+  })
+
+  it('a listener that throws keeps nothing from the others', () => {
+    const heard: string[] = []
+    const faults: unknown[] = []
+    const bad = {
+      emit: () => {
+        throw new Error('bad')
+      },
+    }
+    const sink = createEventFanOut([bad, { emit: (name) => void heard.push(name) }], (error) =>
+      faults.push(error),
+    )
+    sink.emit('runs_released', { count: 1 })
+    expect([heard, faults.length]).toEqual([['runs_released'], 1])
+  })
+})
+
+describe('the ops port', () => {
+  let ops: Ops
+  let url: string
+  let fault: string | undefined
+  const metrics: Metrics = createMetrics({ version: '0' })
+  beforeAll(async () => {
+    const check = () => (fault === undefined ? Promise.resolve() : Promise.reject(new Error(fault)))
+    const stuck = () => new Promise<void>((resolve) => (fault === 'stuck' ? undefined : resolve()))
+    ops = createOps({
+      metrics,
+      checks: [
+        { name: 'database', check },
+        { name: 'slow', check: stuck },
+      ],
+      checkTimeoutMs: 50,
+    })
+    url = await ops.listen({ host: '127.0.0.1', port: 0 })
+  })
+  afterAll(() => ops.close())
+  const get = async (path: string, method = 'GET') => {
+    const answer = await fetch(`${url}${path}`, { method })
+    return { status: answer.status, text: await answer.text(), type: answer.headers.get('content-type') }
+  }
+
+  it('is alive whatever the database does; ready only when every check passes', async () => {
+    expect(await get('/readyz')).toMatchObject({ status: 200, text: 'ok\n' })
+    expect((await get('/readyz?verbose')).text).toBe(
+      '[+] not_draining ok\n[+] database ok\n[+] slow ok\nready\n',
+    )
+    fault = 'no answer'
+    expect(await get('/livez')).toMatchObject({ status: 200 })
+    expect(await get('/readyz')).toMatchObject({
+      status: 503,
+      text: expect.stringContaining('[-] database: no answer'),
+    })
+    fault = 'stuck'
+    expect((await get('/readyz')).text).toContain('[-] slow: no answer within 50 ms')
+    fault = undefined
+    expect((await get('/readyz')).status).toBe(200)
+  })
+
+  it('serves metrics in the Prometheus format, and little else', async () => {
+    const { status, text, type } = await get('/metrics')
+    expect([status, type]).toEqual([200, metrics.contentType])
+    expect(text).toContain('process_cpu_user_seconds_total')
+    expect((await get('/')).status).toBe(404)
+    expect((await get('/metrics', 'POST')).status).toBe(405)
+    expect((await get('/livez', 'HEAD')).text).toBe('')
+  })
+
+  it('says which port is taken', async () => {
+    const second = createOps({ metrics, checks: [] })
+    const port = Number(new URL(url).port)
+    await expect(second.listen({ host: '127.0.0.1', port })).rejects.toMatchObject({ code: 'in_use' })
+    await second.close()
+  })
+
+  it('is not ready from the moment it drains, and still alive', async () => {
+    ops.drain()
+    expect(await get('/readyz')).toMatchObject({
+      status: 503,
+      text: expect.stringContaining('shutting down'),
+    })
+    expect((await get('/livez')).status).toBe(200)
+  })
+})

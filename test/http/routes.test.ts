@@ -1,0 +1,199 @@
+// Every route of the contract once as it is meant, without a key, with a key of too small a scope, and with the id of
+// another tenant's thing. The tables here are checked to be complete, so a new route cannot be forgotten.
+import type { RouteName } from '@belfry/contract'
+import { errorTable, type Route, routes, scopeAllows, scopes } from '@belfry/contract'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type CallOptions, httpJob, startTestApi, type TestApi } from '../support/api.ts'
+
+let t: TestApi
+beforeAll(async () => {
+  t = await startTestApi()
+})
+afterAll(() => t.close())
+
+type Things = { job: string; schedule: string; run: string; key: string }
+let made = 0
+
+/** One of each, of the tenant of `key`. */
+async function makeThings(key: string): Promise<Things> {
+  const n = made++
+  const job = await t.call('POST', '/v1/jobs', { key, body: httpJob(`job-${n}`) })
+  const schedule = await t.call('POST', '/v1/schedules', {
+    key,
+    body: { name: `s-${n}`, every: '1h', job: `job-${n}` },
+  })
+  const run = await t.call('POST', '/v1/runs', { key, body: { job: `job-${n}` } })
+  const spare = await t.call('POST', '/v1/keys', { key, body: { name: `spare-${n}`, scopes: ['read'] } })
+  return { job: job.body.id, schedule: schedule.body.id, run: run.body.id, key: spare.body.id }
+}
+
+type Case = {
+  readonly thing?: keyof Things
+  readonly before?: string
+  readonly options?: (n: number) => CallOptions
+}
+
+const cases: Readonly<Record<RouteName, Case>> = {
+  whoami: {},
+  tenantCreate: { options: (n) => ({ body: { name: `tenant-${n}` } }) },
+  tenantList: {},
+  keyCreate: { options: (n) => ({ body: { name: `made-${n}`, scopes: ['read'] } }) },
+  keyList: {},
+  keyRevoke: { thing: 'key' },
+  jobCreate: { options: (n) => ({ body: httpJob(`created-${n}`) }) },
+  jobList: {},
+  jobGet: { thing: 'job' },
+  jobUpdate: { thing: 'job', options: () => ({ body: { priority: 7 } }) },
+  jobDelete: { thing: 'job', before: 'schedule' },
+  scheduleCreate: {
+    options: (n) => ({ body: { name: `new-${n}`, cron: '*/5 * * * *', handler: httpJob('x').handler } }),
+  },
+  scheduleList: {},
+  scheduleGet: { thing: 'schedule' },
+  scheduleUpdate: { thing: 'schedule', options: () => ({ body: { description: 'changed' } }) },
+  scheduleDelete: { thing: 'schedule' },
+  schedulePause: { thing: 'schedule', options: () => ({ body: { reason: 'holiday' } }) },
+  scheduleResume: { thing: 'schedule', before: 'pause' },
+  scheduleTrigger: { thing: 'schedule' },
+  occurrenceList: { thing: 'schedule' },
+  runCreate: { options: () => ({ body: { job: 'job-0' } }) },
+  runList: {},
+  runGet: { thing: 'run' },
+  runCancel: { thing: 'run' },
+}
+const names = Object.keys(routes) as RouteName[]
+const pathOf = (name: RouteName, id: string) => routes[name].path.replace(':id', id)
+const someId = '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f'
+
+async function prepare(things: Things, { before }: Case): Promise<void> {
+  if (before === 'schedule') await t.call('DELETE', `/v1/schedules/${things.schedule}`)
+  if (before === 'pause') await t.call('POST', `/v1/schedules/${things.schedule}/pause`)
+}
+
+describe('each route', () => {
+  it.each(names)('%s answers as documented', async (name) => {
+    const route: Route = routes[name]
+    const things = await makeThings(t.adminKey)
+    await prepare(things, cases[name])
+    const key = route.scope === 'platform' ? await t.keyFor('acme', ['platform']) : t.adminKey
+    const { thing, options } = cases[name]
+    const path = pathOf(name, thing === undefined ? '' : things[thing])
+    const answer = await t.call(route.method, path, { key, ...options?.(made) })
+    expect(answer.body?.detail ?? '').toBe('')
+    expect(answer.status).toBe(route.status)
+    if (route.response !== undefined) expect(route.response.safeParse(answer.body).error).toBeUndefined()
+    if (route.status === 201 && 'id' in answer.body && name.endsWith('Create'))
+      expect(answer.body.id).toMatch(/-7/)
+  })
+
+  it.each(names)('%s is closed without a key', async (name) => {
+    const before = await t.counts()
+    for (const headers of [{}, { authorization: 'Basic YTpi' }, { authorization: 'Bearer bfy_nope' }]) {
+      const options = { ...cases[name].options?.(made), key: null, headers }
+      const answer = await t.call(routes[name].method, pathOf(name, someId), options)
+      expect(answer.status).toBe(401)
+      expect(answer.body.code).toBe('unauthenticated')
+      expect(answer.headers['www-authenticate']).toContain('Bearer')
+    }
+    expect(await t.counts()).toEqual(before)
+  })
+
+  it.each(names)('%s refuses keys whose scope is too small', async (name) => {
+    const { scope, method }: Route = routes[name]
+    for (const given of scopes) {
+      const needed = name === 'keyCreate' ? 'admin' : scope
+      if (needed === 'any_key' || scopeAllows([given], needed)) continue
+      const key = await t.keyFor('small', [given])
+      const before = await t.counts()
+      const answer = await t.call(method, pathOf(name, someId), { key, ...cases[name].options?.(made) })
+      expect(answer.body).toMatchObject({ status: 403, code: 'forbidden' })
+      expect(await t.counts()).toEqual(before)
+    }
+  })
+
+  it.each(names.filter((name) => cases[name].thing !== undefined))(
+    '%s says 404 for foreign and unknown ids',
+    async (name) => {
+      const foreign = await makeThings(await t.keyFor('others', ['admin']))
+      const { thing = 'job', options } = cases[name]
+      const before = await t.database.sql('SELECT * FROM belfry.schedule ORDER BY id')
+      const counts = await t.counts()
+      const answers = [foreign[thing], someId].map((id) =>
+        t.call(routes[name].method, pathOf(name, id), options?.(made) ?? {}),
+      )
+      const [of, unknown] = await Promise.all(answers)
+      expect(of?.body).toMatchObject({ status: 404, code: 'not_found' })
+      const words = (body: { detail: string }, id: string) => ({
+        ...body,
+        instance: '',
+        detail: body.detail.replace(id, ''),
+      })
+      expect(words(of?.body, foreign[thing])).toEqual(words(unknown?.body, someId))
+      expect(await t.counts()).toEqual(counts)
+      expect(await t.database.sql('SELECT * FROM belfry.schedule ORDER BY id')).toEqual(before)
+    },
+  )
+
+  it('lists only what is the tenant’s own', async () => {
+    const stranger = await t.keyFor('stranger', ['admin'])
+    for (const path of [
+      '/v1/jobs',
+      '/v1/schedules',
+      '/v1/runs',
+      '/v1/runs?state=pending',
+      '/v1/runs?state=failed',
+    ]) {
+      expect((await t.call('GET', path, { key: stranger })).body.items).toEqual([])
+    }
+    expect((await t.call('GET', '/v1/keys', { key: stranger })).body.items).toHaveLength(1)
+  })
+})
+
+describe('around the routes', () => {
+  it('every path of the router has a scope or is one of two public ones', async () => {
+    const open: string[] = []
+    for (const path of ['/', '/v1/openapi.json', ...names.map((name) => pathOf(name, someId))]) {
+      const answer = await t.call('GET', path, { key: null })
+      if (answer.status === 200) open.push(path)
+    }
+    expect(open.sort()).toEqual(['/', '/v1/openapi.json'])
+  })
+
+  it('says 404 with what was meant, 405 with what is taken, both as problems', async () => {
+    const unknown = await t.call('GET', '/v1/schedule', { key: null })
+    expect(unknown.body).toMatchObject({
+      code: 'not_found',
+      detail: expect.stringContaining('/v1/schedules'),
+    })
+    expect(unknown.headers['content-type']).toBe('application/problem+json; charset=utf-8')
+    const wrong = await t.call('PUT', '/v1/jobs')
+    expect(wrong.body).toMatchObject({ code: 'method_not_allowed', status: 405 })
+    expect(wrong.headers['allow']).toBe('GET, HEAD, POST')
+    for (const path of ['/v1/jobs/', '/v1//jobs', '/V1/jobs', '/v1/configs', '/configs']) {
+      expect([400, 404]).toContain((await t.call('GET', path)).status)
+      expect((await t.call('GET', path, { key: null })).status).toBeGreaterThanOrEqual(400)
+    }
+  })
+
+  it('echoes a sane request id, makes one otherwise, and sends security headers', async () => {
+    const echoed = await t.call('GET', '/v1/whoami', { key: null, headers: { 'x-request-id': 'abc-1.2' } })
+    expect(echoed.headers['x-request-id']).toBe('abc-1.2')
+    expect(echoed.body.instance).toBe('abc-1.2')
+    const made = await t.call('GET', '/v1/whoami', { headers: { 'x-request-id': 'a b"<script>' } })
+    expect(made.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/)
+    expect(made.headers['x-content-type-options']).toBe('nosniff')
+    expect(made.headers['content-security-policy']).toContain("default-src 'none'")
+    expect(made.headers['cache-control']).toBe('no-store')
+  })
+
+  it('every answered problem is one of the table', async () => {
+    const answer = await t.call('GET', `/v1/jobs/${someId}`)
+    const { status, title, retryable } = errorTable.not_found
+    expect(answer.body).toMatchObject({
+      type: 'https://belfry.dev/errors#not_found',
+      title,
+      status,
+      retryable,
+    })
+  })
+})

@@ -1,0 +1,267 @@
+// Runs over the API: started, seen in each state, canceled, listed. Workers are played by SQL, as the engine's own
+// statements would leave the tables.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
+
+let t: TestApi
+beforeAll(async () => {
+  t = await startTestApi()
+  await t.call('POST', '/v1/jobs', {
+    body: httpJob('work', { retry: { maxAttempts: 4 }, queue: 'mail', priority: 5 }),
+  })
+})
+afterAll(() => t.close())
+
+const start = async (more: object = {}) =>
+  (await t.call('POST', '/v1/runs', { body: { job: 'work', ...more } })).body
+const get = async (id: string) => (await t.call('GET', `/v1/runs/${id}`)).body
+const claim = async (id: string) => {
+  const session = randomUUID()
+  await t.database.sql(
+    `UPDATE belfry.ready SET session_id = $2, claimed_at = now(), deadline = now() + interval '1 min',
+       attempt = attempt + 1, lease_epoch = lease_epoch + 1 WHERE run_id = $1`,
+    [id, session],
+  )
+  return session
+}
+type End = { outcome?: string; state?: string | null; reason?: string; code?: string; status?: number }
+const end = async (
+  id: string,
+  { outcome = 'succeeded', state = 'succeeded', reason, code, status }: End = {},
+) => {
+  await t.database.sql(
+    `WITH gone AS (DELETE FROM belfry.ready WHERE run_id = $1 RETURNING *)
+     INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state, reason, started_at,
+       retry_at, error_code, error_message, http_status, response)
+     SELECT run_id, attempt, tenant_id, lease_epoch, session_id, $2, $3, $4, claimed_at,
+       CASE WHEN $3::text IS NULL THEN now() + interval '1 min' END, $5, $5, $6, 'answer' FROM gone`,
+    [id, outcome, state, reason ?? null, code ?? null, status ?? null],
+  )
+}
+
+describe('a run', () => {
+  it('starts pending and ready, with what it took from its job', async () => {
+    t.hints.length = 0
+    const run = await start({ input: { to: 'a' } })
+    expect(run).toMatchObject({
+      job: 'work',
+      jobVersion: 1,
+      source: 'manual',
+      state: 'pending',
+      queue: 'mail',
+      priority: 5,
+      attempts: 0,
+      maxAttempts: 4,
+      idempotencyKey: run.id,
+      input: { to: 'a' },
+      startedAt: null,
+      finishedAt: null,
+      attemptList: [],
+      scheduleId: null,
+      cancelRequested: false,
+      delivery: 'at_least_once',
+    })
+    expect(t.hints).toEqual([{ topic: 'ready', key: 'mail' }])
+    const [ready] = await t.database.sql(
+      'SELECT queue, handler, priority, timeout_ms, tag FROM belfry.ready WHERE run_id = $1',
+      [run.id],
+    )
+    expect(ready).toMatchObject({ queue: 'mail', handler: 'http', priority: 5, timeout_ms: 60_000 })
+    expect(await get(run.id)).toEqual(run)
+  })
+
+  it('for later waits aside, and hints the shard of its timer', async () => {
+    t.hints.length = 0
+    const run = await start({ runAt: '2090-01-01T00:00:00+01:00', queue: 'slow', priority: -3 })
+    expect(run).toMatchObject({
+      state: 'pending',
+      queue: 'slow',
+      priority: -3,
+      dueAt: '2089-12-31T23:00:00.000Z',
+      nextAttemptAt: '2089-12-31T23:00:00.000Z',
+    })
+    const shard = Number.parseInt(run.id.slice(-2), 16) & 63
+    expect(t.hints).toEqual([{ topic: 'timers', key: String(shard) }])
+    expect(await t.database.sql('SELECT shard FROM belfry.delayed WHERE run_id = $1', [run.id])).toEqual([
+      { shard },
+    ])
+    expect((await start({ runAt: '2020-01-01T00:00:00Z' })).nextAttemptAt).not.toBe(
+      '2020-01-01T00:00:00.000Z',
+    )
+  })
+
+  it('shows the attempt that runs, and those that ended', async () => {
+    const { id } = await start()
+    const session = await claim(id)
+    const running = await get(id)
+    expect(running).toMatchObject({ state: 'running', attempts: 1, nextAttemptAt: null })
+    expect(running.attemptList).toMatchObject([
+      { number: 1, outcome: 'running', workerId: session, leaseEpoch: 1, endedAt: null },
+    ])
+    expect(running.lateMs).toBeGreaterThanOrEqual(0)
+    await end(id, {
+      outcome: 'failed',
+      state: 'failed',
+      reason: 'not_retryable',
+      code: 'http_status',
+      status: 404,
+    })
+    const failed = await get(id)
+    expect(failed).toMatchObject({
+      state: 'failed',
+      reason: 'not_retryable',
+      attempts: 1,
+      startedAt: running.startedAt,
+    })
+    expect(failed.finishedAt).not.toBeNull()
+    expect(failed.attemptList).toMatchObject([
+      {
+        number: 1,
+        outcome: 'failed',
+        error: { code: 'http_status' },
+        httpStatus: 404,
+        response: 'answer',
+        retryAt: null,
+        responseCapBytes: 16_384,
+      },
+    ])
+  })
+
+  it('keeps the version of the job that it was made with', async () => {
+    const { body: job } = await t.call('POST', '/v1/jobs', { body: httpJob('versioned') })
+    const run = await start({ job: 'versioned' })
+    await t.call('PATCH', `/v1/jobs/${job.id}`, { body: { retry: { maxAttempts: 9 } } })
+    expect(await get(run.id)).toMatchObject({ jobVersion: 1, maxAttempts: 3 })
+    expect(await start({ job: 'versioned' })).toMatchObject({ jobVersion: 2, maxAttempts: 9 })
+    await t.call('DELETE', `/v1/jobs/${job.id}`)
+    expect(await get(run.id)).toMatchObject({ job: 'versioned', state: 'pending' })
+    expect((await t.call('POST', '/v1/runs', { body: { job: 'versioned' } })).status).toBe(404)
+  })
+})
+
+describe('cancel', () => {
+  const cancel = (id: string) => t.call('POST', `/v1/runs/${id}/cancel`)
+
+  it('ends a waiting run at once, ready or delayed', async () => {
+    for (const more of [{}, { runAt: '2090-01-01T00:00:00Z' }]) {
+      const { id } = await start(more)
+      const canceled = await cancel(id)
+      expect(canceled.status).toBe(202)
+      expect(canceled.body).toMatchObject({
+        state: 'canceled',
+        reason: 'canceled_by_request',
+        attempts: 0,
+        startedAt: null,
+      })
+      expect(canceled.body.attemptList).toMatchObject([{ number: 0, outcome: 'canceled' }])
+      const live = await t.database.sql(
+        'SELECT run_id FROM belfry.ready WHERE run_id = $1 UNION SELECT run_id FROM belfry.delayed WHERE run_id = $1',
+        [id],
+      )
+      expect(live).toEqual([])
+      expect((await cancel(id)).body).toMatchObject({ status: 409, code: 'invalid_state' })
+    }
+  })
+
+  it('asks the worker of a running one, once and again', async () => {
+    const { id } = await start()
+    const session = await claim(id)
+    t.hints.length = 0
+    expect((await cancel(id)).body).toMatchObject({ state: 'running', cancelRequested: true })
+    expect((await cancel(id)).status).toBe(202)
+    expect(t.hints).toEqual([
+      { topic: 'cancel', key: session },
+      { topic: 'cancel', key: session },
+    ])
+  })
+
+  it('refuses one that ended', async () => {
+    const { id } = await start()
+    await claim(id)
+    await end(id)
+    expect((await cancel(id)).body).toMatchObject({
+      code: 'invalid_state',
+      detail: expect.stringContaining('succeeded'),
+    })
+  })
+
+  it('never loses or doubles a run that is claimed at the same moment', async () => {
+    for (let n = 0; n < 20; n++) {
+      const { id } = await start()
+      const [answer] = await Promise.all([cancel(id), claim(id)])
+      expect(answer.status).toBe(202)
+      const run = await get(id)
+      if (run.state === 'canceled') expect(run.attemptList).toHaveLength(1)
+      else expect(run).toMatchObject({ state: 'running', cancelRequested: true })
+    }
+  })
+})
+
+describe('lists', () => {
+  it('finds runs by state, job, schedule and time, alone and together', async () => {
+    const key = await t.keyFor('lister', ['admin'])
+    const call = (method: string, path: string, body?: unknown) =>
+      t.call(method, path, { key, ...(body === undefined ? {} : { body }) })
+    await call('POST', '/v1/jobs', httpJob('one'))
+    await call('POST', '/v1/jobs', httpJob('two'))
+    const schedule = (await call('POST', '/v1/schedules', { name: 's', job: 'two', every: '1h' })).body
+    const run = async (job: string, more: object = {}) =>
+      (await call('POST', '/v1/runs', { job, ...more })).body.id as string
+    const pending = await run('one')
+    const delayed = await run('one', { runAt: '2090-01-01T00:00:00Z' })
+    const running = await run('two')
+    await claim(running)
+    const succeeded = await run('one')
+    await claim(succeeded)
+    await end(succeeded)
+    const failed = await run('two')
+    await claim(failed)
+    await end(failed, { outcome: 'failed', state: 'failed', reason: 'attempts_exhausted' })
+    const canceled = await run('one')
+    await call('POST', `/v1/runs/${canceled}/cancel`)
+    const triggered = (await call('POST', `/v1/schedules/${schedule.id}/trigger`)).body.id
+
+    const found = async (query: string) =>
+      (await call('GET', `/v1/runs?${query}`)).body.items.map((item: { id: string }) => item.id)
+    const all = [triggered, canceled, failed, succeeded, running, delayed, pending]
+    expect(await found('')).toEqual(all)
+    expect(await found('state=pending')).toEqual([triggered, delayed, pending])
+    expect(await found('state=running')).toEqual([running])
+    expect(await found('state=succeeded')).toEqual([succeeded])
+    expect(await found('state=failed,canceled')).toEqual([canceled, failed])
+    expect(await found('state=running,failed,pending')).toEqual([
+      triggered,
+      failed,
+      running,
+      delayed,
+      pending,
+    ])
+    expect(await found('state=succeeded,failed')).toEqual([failed, succeeded])
+    expect(await found('state=skipped,waiting_for_dependencies,upstream_failed')).toEqual([])
+    expect(await found('job=two')).toEqual([triggered, failed, running])
+    expect(await found('job=two&state=failed')).toEqual([failed])
+    expect(await found('job=one&state=succeeded,failed')).toEqual([succeeded])
+    expect(await found('job=none')).toEqual([])
+    expect(await found(`jobId=${schedule.jobId}&state=pending`)).toEqual([triggered])
+    expect(await found(`jobId=${schedule.jobId}&job=one`)).toEqual([])
+    expect(await found(`scheduleId=${schedule.id}`)).toEqual([triggered])
+    expect(await found(`scheduleId=${schedule.id}&job=one`)).toEqual([])
+    expect(await found(`scheduleId=${schedule.id}&state=succeeded`)).toEqual([])
+    expect(await found(`scheduleId=${schedule.id}&state=pending`)).toEqual([triggered])
+    expect(await found('createdAfter=2090-01-01T00:00:00Z')).toEqual([])
+    expect(await found('createdBefore=2090-01-01T00:00:00Z&createdAfter=2020-01-01T00:00:00Z')).toEqual(all)
+    expect(await found('createdBefore=2020-01-01T00:00:00Z&state=failed')).toEqual([])
+
+    const stepped: string[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const page = await call(
+        'GET',
+        `/v1/runs?limit=1&state=pending,running,failed${cursor === '' ? '' : `&cursor=${cursor}`}`,
+      )
+      stepped.push(...page.body.items.map((item: { id: string }) => item.id))
+      cursor = page.body.nextCursor
+    }
+    expect(stepped).toEqual([triggered, failed, running, delayed, pending])
+  })
+})

@@ -1,0 +1,156 @@
+// The claim in Postgres beyond the conformance suite: how it and the completion are planned, whatever the statistics say,
+// and that a claim and the end of its session never cross.
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { claimRuns } from '../../packages/server/src/postgres/statements/claim.ts'
+import { completeAttempts } from '../../packages/server/src/postgres/statements/completion.ts'
+import { listStuckRuns } from '../../packages/server/src/postgres/statements/rescue.ts'
+import { enterScope } from '../../packages/server/src/postgres/statements/transaction.ts'
+import { createRunningFixture, type RunningFixture } from '../support/running.ts'
+
+type PlanNode = {
+  readonly 'Node Type': string
+  readonly 'Relation Name'?: string
+  readonly 'Index Name'?: string
+  readonly Plans?: readonly PlanNode[]
+}
+
+let fixture: RunningFixture
+let client: pg.Client
+let sessionId: string
+
+beforeAll(async () => {
+  fixture = await createRunningFixture()
+  client = new pg.Client(fixture.database.adminConnection)
+  await client.connect()
+  sessionId = await fixture.openSession()
+  await fixture.addRuns(await fixture.addJob(), 20)
+})
+afterAll(async () => {
+  await client.end()
+  await fixture.drop()
+})
+
+const claimArguments = [`'${sessionId}'`, "'{default}'", "'{-Infinity}'", "'{500}'", "'{http}'", '1000']
+const statements = [
+  {
+    name: 'claim',
+    text: claimRuns.text,
+    types: 'uuid, text[], float8[], int[], text[], float8',
+    args: claimArguments.map((each, index) => (index === 0 ? "'00000000-0000-0000-0000-000000000001'" : each)),
+    indexes: { ready: ['ready_claim', 'ready_pkey'], session: ['session_pkey'] },
+  },
+  {
+    name: 'complete',
+    text: completeAttempts.text,
+    types:
+      'uuid[], bigint[], text[], text[], text[], float8[], text[], float8[], float8[], text[], text[], smallint[], text[], boolean[], uuid',
+    args: [...Array.from({ length: 14 }, () => "'{}'"), "'00000000-0000-0000-0000-000000000001'"],
+    indexes: { ready: ['ready_pkey', 'ready_held'] },
+  },
+  {
+    name: 'stuck runs',
+    text: listStuckRuns.text,
+    types: 'uuid, uuid, int',
+    args: ["'00000000-0000-0000-0000-000000000000'", "'00000000-0000-0000-0000-000000000000'", '500'],
+    indexes: { ready: ['ready_held'] },
+  },
+] as const
+
+/** What the planner believes about `ready`. */
+const statistics = {
+  'empty and vacuumed': ['DELETE FROM belfry.ready', 'VACUUM ANALYZE belfry.ready'],
+  'never looked at': ['TRUNCATE belfry.ready'],
+  'stale: one page, three rows': ["UPDATE pg_class SET relpages = 1, reltuples = 3 WHERE relname LIKE 'ready%'"],
+  huge: ["UPDATE pg_class SET relpages = 1, reltuples = 1e9 WHERE relname LIKE 'ready%'"],
+}
+
+describe.each(Object.entries(statistics))('with statistics %s', (_, prepare) => {
+  describe.each(['force_generic_plan', 'force_custom_plan'])('%s', (mode) => {
+    test.each(statements)('$name stays on its indexes', async ({ text, types, args, indexes }) => {
+      for (const each of prepare) await client.query(each)
+      const plan = await explain(mode, text, types, args)
+      for (const [table, allowed] of Object.entries(indexes)) {
+        const scans = plan.filter((node) => node['Relation Name'] === table && node['Node Type'] !== 'ModifyTable')
+        expect(scans.length).toBeGreaterThan(0)
+        for (const scan of scans) {
+          expect(['Index Scan', 'Index Only Scan']).toContain(scan['Node Type'])
+          expect(allowed).toContain(scan['Index Name'])
+        }
+      }
+    })
+  })
+})
+
+test('the rows to claim come off the index in order: no sort below the limit', async () => {
+  await client.query("UPDATE pg_class SET relpages = 1, reltuples = 1e9 WHERE relname LIKE 'ready%'")
+  const [claim] = statements
+  const root = await explainTree('force_generic_plan', claim.text, claim.types, claim.args)
+  const path = pathTo(root, (node) => node['Index Name'] === 'ready_claim') ?? []
+  const locks = path.findLastIndex((node) => node['Node Type'] === 'LockRows')
+  expect(path.slice(locks).map((node) => node['Node Type'])).toEqual(['LockRows', 'Index Scan'])
+})
+
+/** Plans as the runtime does: under the engine's role and settings, through a prepared statement. */
+async function explainTree(mode: string, text: string, types: string, args: readonly string[]): Promise<PlanNode> {
+  await client.query('BEGIN')
+  try {
+    await client.query(enterScope.text, ['belfry_engine', '', '10000', '10000'])
+    await client.query(`SET LOCAL plan_cache_mode = ${mode}`)
+    await client.query(`PREPARE planned (${types}) AS ${text}`)
+    const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+      `EXPLAIN (FORMAT JSON) EXECUTE planned (${args.join(', ')})`,
+    )
+    const plan = rows[0]?.['QUERY PLAN'][0].Plan
+    if (plan === undefined) throw new Error('no plan')
+    return plan
+  } finally {
+    await client.query('ROLLBACK')
+    await client.query('DEALLOCATE ALL')
+  }
+}
+
+async function explain(mode: string, text: string, types: string, args: readonly string[]): Promise<PlanNode[]> {
+  const flatten = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flatten)]
+  return flatten(await explainTree(mode, text, types, args))
+}
+
+function pathTo(node: PlanNode, wanted: (node: PlanNode) => boolean): PlanNode[] | undefined {
+  if (wanted(node)) return [node]
+  for (const child of node.Plans ?? []) {
+    const below = pathTo(child, wanted)
+    if (below !== undefined) return [node, ...below]
+  }
+  return undefined
+}
+
+describe('a claim and the end of its session', () => {
+  const shares = [{ queue: 'cross', minTag: -Infinity, limit: 10 }]
+
+  test('a rescuer that comes while a claim is under way passes the session over', async () => {
+    const job = await fixture.addJob({ queue: 'cross' })
+    const [runId = ''] = await fixture.addRuns(job, 1)
+    const session = await fixture.openSession()
+    await client.query('BEGIN')
+    await client.query(claimRuns.text, [session, ['cross'], ['-Infinity'], [10], ['http'], 1_000])
+    await fixture.database.sql("UPDATE belfry.ready SET available_at = now() WHERE run_id <> $1", [runId])
+    const expired = "UPDATE belfry.session SET expires_at = now() - interval '1 s' WHERE id = $1"
+    await fixture.database.sql(expired, [session])
+    expect((await fixture.store.endExpiredSessions()).sessionIds).not.toContain(session)
+    await client.query('COMMIT')
+    expect((await fixture.store.endExpiredSessions()).sessionIds).toContain(session)
+    const stuck = await fixture.store.stuckRuns(null, 10)
+    expect(stuck.runs.map((run) => run.runId)).toContain(runId)
+  })
+
+  test('a claim that comes after the session was ended gets nothing', async () => {
+    const job = await fixture.addJob({ queue: 'cross' })
+    await fixture.addRuns(job, 1)
+    const session = await fixture.openSession()
+    await client.query('BEGIN')
+    await client.query('DELETE FROM belfry.session WHERE id = $1', [session])
+    const claimed = fixture.queue.claim({ sessionId: session, shares, handlers: ['http'], deadlineMarginMs: 0 })
+    await client.query('COMMIT')
+    expect(await claimed).toMatchObject({ runs: [], alive: false })
+  })
+})

@@ -1,0 +1,295 @@
+// The firing transaction against real Postgres with a clock that the test moves: what it writes, and what it refuses.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Firing, PlannedOccurrence, TimerFire } from '../../packages/server/src/ports/firing.ts'
+import type { HeldShard, Leadership } from '../../packages/server/src/ports/leadership.ts'
+import { createPostgresFiring } from '../../packages/server/src/postgres/firing.ts'
+import { createPostgresLeadership } from '../../packages/server/src/postgres/leadership.ts'
+import { createSchedulingFixture, newId, type SchedulingFixture } from '../support/scheduling.ts'
+
+const t0 = Date.UTC(2026, 5, 1, 12)
+const termMs = 15_000
+const nodeId = newId()
+const node = { id: nodeId, host: 'h', version: '0' }
+
+let fixture: SchedulingFixture
+let firing: Firing
+let leadership: Leadership
+let terms: readonly HeldShard[]
+
+const setNow = (ms: number): Promise<void> => fixture.database.setNow(new Date(ms))
+const shardOf = (id: string): number => Number.parseInt(id.slice(-2), 16) & 63
+
+function ran(scheduledForMs: number, more: Partial<PlannedOccurrence> = {}): PlannedOccurrence {
+  const outcome = { outcome: 'ran', reason: null, missedCount: 1 } as const
+  return { scheduledForMs, dueAtMs: scheduledForMs, ...outcome, runId: newId(), tag: 1, ...more }
+}
+
+function fireOf(scheduleId: string, more: Partial<TimerFire> = {}): TimerFire {
+  return {
+    scheduleId,
+    shard: shardOf(scheduleId),
+    gen: 1,
+    expectedDueAtMs: t0,
+    next: { scheduledForMs: t0 + 10_000, dueAtMs: t0 + 10_000 },
+    occurrences: [ran(t0)],
+    ...more,
+  }
+}
+
+beforeAll(async () => {
+  fixture = await createSchedulingFixture()
+  await fixture.database.useVirtualNow(new Date(t0))
+  const db = fixture.database.open()
+  firing = createPostgresFiring(db)
+  leadership = createPostgresLeadership(db)
+})
+afterAll(() => fixture.drop())
+
+beforeEach(async () => {
+  await setNow(t0)
+  terms = (await leadership.renew(node, termMs)).held
+})
+afterEach(async () => {
+  await leadership.resign(nodeId)
+  await fixture.database.sql('TRUNCATE belfry.timer, belfry.occurrence, belfry.run, belfry.ready, belfry.delayed')
+})
+
+describe('a fire', () => {
+  test('writes occurrence, run and ready row, and moves the timer', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    await setNow(t0 + 7)
+    const fire = fireOf(id)
+    const result = await firing.fire(nodeId, terms, [fire])
+    const [occurrence] = fire.occurrences
+    expect(result).toMatchObject({ movedScheduleIds: [id], nowMs: t0 + 7 })
+    expect(result.heldShards).toHaveLength(64)
+    const runId = occurrence?.runId
+    expect(result.fired).toEqual([
+      { scheduleId: id, scheduledForMs: t0, outcome: 'ran', runId, queue: 'default', dueAtMs: t0 },
+    ])
+    const [run] = await fixture.database.sql('SELECT * FROM belfry.run')
+    expect(run).toMatchObject({ id: runId, schedule_id: id, source: 'schedule', input: { hello: 'world' }, job_version: 1 })
+    expect(run?.['scheduled_for']).toEqual(new Date(t0))
+    const [ready] = await fixture.database.sql('SELECT * FROM belfry.ready')
+    expect(ready).toMatchObject({ run_id: runId, tag: 1, attempt: 0, handler: 'http', timeout_ms: 60_000, session_id: null })
+    const [timer] = await fixture.database.sql('SELECT * FROM belfry.timer')
+    expect(timer).toMatchObject({ last_run_id: runId, gen: '1' })
+    expect(timer?.['due_at']).toEqual(new Date(t0 + 10_000))
+    const [row] = await fixture.occurrences(id)
+    expect(row).toMatchObject({ outcome: 'ran', reason: null, missed_count: '1', run_id: runId })
+  })
+
+  test('without a next time ends the timer and completes the schedule', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0, spec: { at: new Date(t0).toISOString() } })
+    await firing.fire(nodeId, terms, [fireOf(id, { next: null })])
+    expect(await fixture.count('timer')).toBe(0)
+    expect(await fixture.count('run')).toBe(1)
+    const [schedule] = await fixture.database.sql('SELECT state FROM belfry.schedule WHERE id = $1', [id])
+    expect(schedule).toEqual({ state: 'completed' })
+  })
+
+  test('is one transaction for many timers, and only the right ones move', async () => {
+    const seeds = Array.from({ length: 50 }, (_, i) => fixture.addSchedule({ scheduledForMs: i % 2 === 0 ? t0 : t0 + 1 }))
+    const all = await Promise.all(seeds)
+    const result = await firing.fire(nodeId, terms, all.map((id) => fireOf(id)))
+    expect(result.movedScheduleIds).toHaveLength(25)
+    expect(await fixture.count('occurrence')).toBe(25)
+    expect(await fixture.count('ready')).toBe(25)
+  })
+
+  test('keeps to the microsecond where a due instant has one', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    const sql = `UPDATE belfry.timer SET due_at = '2026-06-01 11:59:59.123457+00', scheduled_for = '2026-06-01 11:00:00+00'`
+    await fixture.database.sql(sql)
+    const fine = t0 - 1_000 + 123.457
+    expect((await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: fine + 0.001 })])).movedScheduleIds).toEqual([])
+    expect((await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: fine })])).movedScheduleIds).toEqual([id])
+  })
+
+  test('records missed planned times with their reason and number', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 - 50_000 })
+    const missed = { outcome: 'missed', reason: 'catch_up_latest', runId: null } as const
+    const occurrences = [ran(t0 - 50_000, { ...missed, missedCount: 4 }), ran(t0 - 10_000, missed), ran(t0)]
+    await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: t0 - 50_000, occurrences })])
+    expect((await fixture.occurrences(id)).map((row) => [row.outcome, row.reason, row.missed_count])).toEqual([
+      ['missed', 'catch_up_latest', '4'],
+      ['missed', 'catch_up_latest', '1'],
+      ['ran', null, '1'],
+    ])
+    expect(await fixture.count('run')).toBe(1)
+  })
+})
+
+describe('a fire is refused', () => {
+  test('before it is due by database time', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    await setNow(t0 - 1)
+    const result = await firing.fire(nodeId, terms, [fireOf(id)])
+    expect(result).toMatchObject({ movedScheduleIds: [], fired: [], nowMs: t0 - 1 })
+    expect(await fixture.count('occurrence')).toBe(0)
+  })
+
+  test('when the term ran out, another took over, or the number is old (G8)', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    await setNow(t0 + termMs)
+    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({ movedScheduleIds: [], heldShards: [] })
+    const other = { id: newId(), host: 'h', version: '0' }
+    expect((await leadership.renew(other, termMs)).held).toHaveLength(64)
+    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({ movedScheduleIds: [], heldShards: [] })
+    await leadership.resign(other.id)
+    const again = await leadership.renew(node, termMs)
+    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({ movedScheduleIds: [], heldShards: [] })
+    expect(await fixture.count('occurrence')).toBe(0)
+    expect((await firing.fire(nodeId, again.held, [fireOf(id)])).movedScheduleIds).toEqual([id])
+  })
+
+  test('when it was read before somebody fired and re-armed (incident 27)', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    const first = await firing.fire(nodeId, terms, [fireOf(id)])
+    const second = await firing.fire(nodeId, terms, [fireOf(id)])
+    expect([first.fired.length, second.fired.length]).toEqual([1, 0])
+    // Re-armed to the very same instant by an edit: the generation tells.
+    const rearm = 'UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2'
+    await fixture.database.sql(rearm, [new Date(t0)])
+    expect((await firing.fire(nodeId, terms, [fireOf(id)])).movedScheduleIds).toEqual([])
+    expect(await fixture.count('run')).toBe(1)
+  })
+
+  test('when an edit commits while the fire waits for it', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    const editor = fixture.database.open()
+    const bump = { name: 'test_bump', text: 'UPDATE belfry.timer SET gen = gen + 1 WHERE schedule_id = $1' }
+    const { result } = await editor.transaction({ role: 'belfry_engine' }, async (tx) => {
+      await tx.query(bump as never, [id])
+      const fired = firing.fire(nodeId, terms, [fireOf(id)])
+      await untilWaiting(1)
+      return { result: fired }
+    })
+    expect(await result).toMatchObject({ movedScheduleIds: [], fired: [] })
+    expect(await fixture.count('occurrence')).toBe(0)
+  })
+})
+
+describe('exactly once', () => {
+  test('a planned time that has its row gets no second run, and the timer goes on (incident 3)', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    await firing.fire(nodeId, terms, [fireOf(id)])
+    await fixture.database.sql('UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2', [new Date(t0)])
+    const result = await firing.fire(nodeId, terms, [fireOf(id, { gen: 2 })])
+    expect(result).toMatchObject({ movedScheduleIds: [id], fired: [] })
+    expect(await fixture.count('run')).toBe(1)
+    const [timer] = await fixture.database.sql('SELECT last_run_id FROM belfry.timer')
+    expect(timer?.['last_run_id']).toEqual((await fixture.occurrences(id))[0]?.run_id)
+  })
+
+  test('twenty fires of the same timer at once: one wins', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    const fires = Array.from({ length: 20 }, () => firing.fire(nodeId, terms, [fireOf(id)]))
+    const results = await Promise.all(fires)
+    expect(results.flatMap(({ fired }) => fired)).toHaveLength(1)
+    expect(await fixture.count('ready')).toBe(1)
+  })
+
+  test('a connection that dies before the commit leaves nothing behind', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    const blocker = fixture.database.open()
+    const lock = { name: 'test_lock', text: 'SELECT FROM belfry.timer WHERE schedule_id = $1 FOR UPDATE' }
+    let fired: Promise<unknown> | undefined
+    await blocker.transaction({ role: 'belfry_engine' }, async (tx) => {
+      await tx.query(lock as never, [id])
+      fired = firing.fire(nodeId, terms, [fireOf(id)]).catch((error: unknown) => error)
+      await untilWaiting(1)
+      await fixture.database.sql(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      )
+      await fired
+    })
+    expect(await fired).toMatchObject({ code: 'database_unavailable' })
+    expect(await fixture.count('occurrence')).toBe(0)
+    expect((await firing.fire(nodeId, terms, [fireOf(id)])).movedScheduleIds).toEqual([id])
+  })
+})
+
+describe('overlap skip', () => {
+  const next = (n: number) => ({ scheduledForMs: t0 + n * 10_000, dueAtMs: t0 + n * 10_000 })
+
+  async function fireTwice(between: (runId: string) => Promise<unknown>): Promise<string | undefined> {
+    const id = await fixture.addSchedule({ scheduledForMs: t0, overlap: 'skip' })
+    const first = await firing.fire(nodeId, terms, [fireOf(id, { next: next(1) })])
+    await between(first.fired[0]?.runId ?? '')
+    await setNow(t0 + 10_000)
+    const occurrences = [ran(t0 + 10_000)]
+    await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: t0 + 10_000, next: next(2), occurrences })])
+    const rows = await fixture.occurrences(id)
+    return rows[1]?.reason ?? rows[1]?.outcome
+  }
+
+  test('while the last run waits or runs', async () => {
+    expect(await fireTwice(() => Promise.resolve())).toBe('overlap')
+    expect(await fixture.count('run')).toBe(1)
+  })
+
+  test('while the last run waits for its next attempt', async () => {
+    const move = `WITH gone AS (DELETE FROM belfry.ready RETURNING *)
+      INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority, timeout_ms,
+        lease_epoch, attempt, crash_count)
+      SELECT run_id, tenant_id, job_id, job_version, belfry.now(), 0, queue, handler, priority, timeout_ms, 1, 1, 0 FROM gone`
+    expect(await fireTwice(() => fixture.database.sql(move))).toBe('overlap')
+  })
+
+  test('no longer when the last run has ended', async () => {
+    expect(await fireTwice(() => fixture.database.sql('DELETE FROM belfry.ready'))).toBe('ran')
+    expect(await fixture.count('run')).toBe(2)
+  })
+})
+
+describe('release', () => {
+  test('moves due runs to ready with all that they carry; early and unknown ones stay out', async () => {
+    const due = await fixture.addDelayed({ dueAtMs: t0 })
+    const early = await fixture.addDelayed({ dueAtMs: t0 + 1 })
+    const runs = [due, early, newId()].map((runId, index) => ({ runId, tag: 5 + index }))
+    const result = await firing.release(runs)
+    expect(result).toEqual({ releasedRunIds: [due], releasedQueues: ['default'], nowMs: t0 })
+    const rows = await fixture.database.sql('SELECT * FROM belfry.ready')
+    expect(rows).toHaveLength(1)
+    const carried = { lease_epoch: '7', attempt: 3, crash_count: 1, failure_count: 2 }
+    expect(rows[0]).toMatchObject({ run_id: due, tag: 5, ...carried })
+    expect(await fixture.count('delayed')).toBe(1)
+    expect((await firing.release(runs)).releasedRunIds).toEqual([])
+  })
+})
+
+describe('plans', () => {
+  test('tell all that a fire needs; schedules that are gone are left out', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0, jitterMs: 500, overlap: 'skip' })
+    const [plan, more] = await firing.plans([id, newId()])
+    expect(more).toBeUndefined()
+    expect(plan).toEqual({
+      scheduleId: id,
+      tenantId: fixture.tenantId,
+      gen: 1,
+      spec: { every: '10s', everyMs: 10_000, anchorMs: t0 },
+      zone: 'UTC',
+      startAtMs: null,
+      endAtMs: null,
+      jitterMs: 500,
+      catchUp: { policy: 'latest', windowMs: 86_400_000, maxRuns: 100 },
+      overlap: 'skip',
+      queue: 'default',
+      priority: 0,
+      tenantWeight: 1,
+    })
+  })
+})
+
+/** Waits until so many connections of this database wait for a lock. */
+async function untilWaiting(count: number): Promise<void> {
+  const sql = `SELECT count(*)::int AS count FROM pg_stat_activity
+               WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  const endMs = performance.now() + 10_000
+  for (;;) {
+    const [row] = await fixture.database.sql<{ count: number }>(sql)
+    if ((row?.count ?? 0) >= count) return
+    if (performance.now() > endMs) throw new Error('nobody waits for a lock')
+  }
+}

@@ -1,0 +1,112 @@
+// How Postgres plans the scan and the fire: by index, whatever its statistics say about the size of the tables.
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { fireTimers, releaseDelayed } from '../../packages/server/src/postgres/statements/firing.ts'
+import { scanTimers } from '../../packages/server/src/postgres/statements/timers.ts'
+import { createSchedulingFixture, type SchedulingFixture } from '../support/scheduling.ts'
+
+const timers = 40_000
+
+let fixture: SchedulingFixture
+let client: pg.Client
+beforeAll(async () => {
+  fixture = await createSchedulingFixture()
+  client = new pg.Client(fixture.database.adminConnection)
+  await client.connect()
+})
+afterAll(async () => {
+  await client.end()
+  await fixture.drop()
+})
+
+const hex = `(lpad(to_hex(n), 12, '0') || '70008000' || lpad(to_hex(n::bigint * 2654435761), 12, '0'))::uuid`
+
+/** Timers over ten hours, of which a minute lies within the horizon. */
+async function fill(): Promise<void> {
+  await fixture.database.sql(
+    `WITH made AS (
+       INSERT INTO belfry.schedule (id, tenant_id, name, job_id, spec, zone, zone_data_version, catch_up, overlap)
+       SELECT ${hex}, $1, 'm' || n, $2, '{}', 'UTC', '', '{}', 'skip' FROM generate_series(1, $3::int) AS n RETURNING id)
+     INSERT INTO belfry.timer (schedule_id, tenant_id, due_at, scheduled_for, gen, shard, last_run_id)
+     SELECT id, $1, at, at, 1, belfry.shard_of(id), id
+     FROM (SELECT id, now() + random() * interval '10 hours' AS at FROM made) AS each`,
+    [fixture.tenantId, fixture.jobId, timers],
+  )
+  await fixture.database.sql(
+    `INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority, timeout_ms,
+       lease_epoch, attempt, crash_count)
+     SELECT schedule_id, tenant_id, $1, 1, due_at, shard, 'default', 'http', 0, 1000, 0, 0, 0 FROM belfry.timer`,
+    [fixture.jobId],
+  )
+  await fixture.database.sql(
+    `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms)
+     SELECT schedule_id, tenant_id, $1, 1, 'default', 'http', 1, 0, now(), 1000 FROM belfry.timer`,
+    [fixture.jobId],
+  )
+}
+
+const hot = ['timer', 'delayed', 'ready', 'schedule'] as const
+
+/** Plans with parameters unknown (as a prepared statement is planned after its fifth use) and known. */
+async function plansOf(text: string, types: string, values: readonly string[]): Promise<string[]> {
+  const plans: string[] = []
+  for (const mode of ['force_generic_plan', 'force_custom_plan']) {
+    await client.query(`SET plan_cache_mode = ${mode}`)
+    await client.query(`PREPARE p (${types}) AS ${text}`)
+    const { rows } = await client.query<{ 'QUERY PLAN': string }>(
+      `EXPLAIN EXECUTE p (${values.map((value) => `'${value}'`).join(', ')})`,
+    )
+    await client.query('DEALLOCATE p')
+    plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
+  }
+  return plans
+}
+
+const many = (value: string, count: number): string => `{${Array.from({ length: count }, () => value).join(',')}}`
+
+async function expectIndexes(): Promise<void> {
+  const shards = `{${Array.from({ length: 64 }, (_, shard) => shard).join(',')}}`
+  const noId = '00000000-0000-0000-0000-000000000000'
+  const scanTypes = 'smallint[], float8, float8, uuid, int'
+  for (const plan of await plansOf(scanTimers.text, scanTypes, [shards, '60000', '-infinity', noId, '100'])) {
+    expect(plan).toContain('using timer_due')
+    expect(plan).toContain('using delayed_due')
+    for (const table of hot) expect(plan).not.toContain(`Seq Scan on ${table}`)
+  }
+  const rows = await fixture.database.sql<{ id: string }>('SELECT schedule_id AS id FROM belfry.timer LIMIT 500')
+  const ids = `{${rows.map(({ id }) => id).join(',')}}`
+  const ones = many('1', 500)
+  const outcomes = [many('ran', 500), many('NULL', 500)]
+  const fireTypes =
+    'uuid, smallint[], bigint[], uuid[], bigint[], float8[], float8[], float8[], ' +
+    'uuid[], float8[], float8[], text[], text[], bigint[], uuid[], float8[]'
+  const fireValues = [noId, shards, shards, ids, ones, ones, ones, ones, ids, ones, ones, ...outcomes, ones, ids, ones]
+  for (const plan of await plansOf(fireTimers.text, fireTypes, fireValues)) {
+    for (const table of hot) expect(plan).not.toContain(`Seq Scan on ${table}`)
+  }
+  for (const plan of await plansOf(releaseDelayed.text, 'uuid[], float8[]', [ids, ones])) {
+    for (const table of hot) expect(plan).not.toContain(`Seq Scan on ${table}`)
+  }
+}
+
+describe('plans', () => {
+  test('with statistics from when the tables were empty', async () => {
+    for (const table of hot) await fixture.database.sql(`ANALYZE belfry.${table}`)
+    await fill()
+    await expectIndexes()
+  })
+
+  test('with statistics that are up to date', async () => {
+    for (const table of hot) await fixture.database.sql(`ANALYZE belfry.${table}`)
+    await expectIndexes()
+  })
+
+  test('with statistics of a hundred million rows', async () => {
+    await fixture.database.sql(
+      `UPDATE pg_class SET reltuples = 1e8, relpages = 1000000 WHERE relnamespace = 'belfry'::regnamespace
+         AND relname = ANY($1)`,
+      [hot],
+    )
+    await expectIndexes()
+  })
+})

@@ -1,0 +1,161 @@
+// The API on a fresh test database, with everything real but the network: requests are injected. Hints and events are
+// kept for a look. `call` sends JSON with a key and answers status, headers and body.
+import { createTagClock } from '../../packages/server/src/domain/fair-queue.ts'
+import type { Scope } from '@belfry/contract'
+import { createSystemIds } from '../../packages/server/src/adapters/system/ids.ts'
+import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
+import type { Api, ApiOptions } from '../../packages/server/src/http/api.ts'
+import { createApi } from '../../packages/server/src/http/api.ts'
+import type { Hint } from '../../packages/server/src/ports/hints.ts'
+import { bootstrapTenant } from '../../packages/server/src/postgres/catalog/bootstrap.ts'
+import { createPostgresCatalog } from '../../packages/server/src/postgres/catalog/catalog.ts'
+import { createKeyDirectory } from '../../packages/server/src/postgres/catalog/key-store.ts'
+import type { Database } from '../../packages/server/src/postgres/database.ts'
+import { createAuthenticator, keyMint } from '../../packages/server/src/security/credentials.ts'
+import { createTestDatabase, type TestDatabase } from './postgres.ts'
+import { realClock } from './real-clock.ts'
+
+export type Answer = {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | undefined>>
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects
+  readonly body: Body
+}
+// oxlint-disable-next-line typescript/no-explicit-any
+type Body = any
+
+export type CallOptions = {
+  readonly key?: string | null
+  readonly body?: unknown
+  /** Sent as it is. */
+  readonly raw?: string | Buffer
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export type TestApi = {
+  readonly api: Api
+  readonly database: TestDatabase
+  readonly db: Database
+  readonly hints: Hint[]
+  readonly events: { name: string; payload: unknown }[]
+  /** With every scope but `platform`. */
+  readonly adminKey: string
+  readonly tenantId: string
+  readonly call: (method: string, path: string, options?: CallOptions) => Promise<Answer>
+  /** A key of a tenant, which is made where needed. */
+  readonly keyFor: (tenant: string, scopes: readonly Scope[]) => Promise<string>
+  /** Rows of each table, to show that nothing was stored. */
+  readonly counts: () => Promise<Record<string, number>>
+  readonly close: () => Promise<void>
+}
+
+const tables = [
+  'tenant',
+  'api_key',
+  'job',
+  'job_version',
+  'schedule',
+  'timer',
+  'run',
+  'ready',
+  'delayed',
+  'attempt',
+]
+
+/** Refuses what the tests call forbidden: loopback by address. */
+export const testEgress: ApiOptions['egress'] = {
+  checkTargetUrl: (url) =>
+    new URL(url).hostname.startsWith('169.254.')
+      ? {
+          code: 'invalid_target',
+          pointer: '/handler/url',
+          message: 'is a metadata address; call a public one',
+        }
+      : undefined,
+  checkTargetHeaders: () => [],
+}
+
+export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<TestApi> {
+  const database = await createTestDatabase()
+  const db = database.open()
+  const ids = createSystemIds()
+  const hints: Hint[] = []
+  const events: TestApi['events'] = []
+  const api = await createApi({
+    version: '0.0.0-test',
+    catalog: createPostgresCatalog({ db }),
+    authenticator: createAuthenticator({ directory: createKeyDirectory({ db }), clock: realClock }),
+    mint: keyMint,
+    zones: openZoneSource(),
+    ids,
+    tags: createTagClock(),
+    hints: { publish: (hint) => void hints.push(hint) },
+    events: { emit: (name, payload) => void events.push({ name, payload }) },
+    egress: testEgress,
+    checkResponses: true,
+    limits: { perKeyPerMinute: 1_000_000, failuresPerMinute: 1_000_000 },
+    ...more,
+  })
+  let keys = 0
+  const makeKey = (tenant: string, scopes: readonly Scope[]) =>
+    bootstrapTenant({ db, ids, mint: keyMint }, { tenant, keyName: `key-${keys++}`, scopes })
+  const first = await makeKey('acme', ['admin'])
+
+  return {
+    api,
+    database,
+    db,
+    hints,
+    events,
+    adminKey: first.key,
+    tenantId: first.tenantId,
+    keyFor: async (tenant, scopes) => (await makeKey(tenant, scopes)).key,
+    async call(method, path, { key = first.key, body, raw, headers = {} } = {}) {
+      const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
+      const response = await api.app.inject({
+        method: method as 'GET',
+        url: path,
+        headers: {
+          ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+          ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(payload === undefined ? {} : { payload }),
+      })
+      const text = response.body
+      return {
+        status: response.statusCode,
+        headers: response.headers as Answer['headers'],
+        body: text === '' ? undefined : (JSON.parse(text) as Body),
+      }
+    },
+    async counts() {
+      const parts = tables.map(
+        (name) => `SELECT '${name}' AS name, count(*)::int AS count FROM belfry.${name}`,
+      )
+      const rows = await database.sql<{ name: string; count: number }>(parts.join(' UNION ALL '))
+      return Object.fromEntries(rows.map((row) => [row.name, row.count]))
+    },
+    async close() {
+      await api.close()
+      await database.drop()
+    },
+  }
+}
+
+/** Waits until `holds` answers something that is not undefined or false, at most 10 s. */
+export async function eventually<T>(holds: () => Promise<T | undefined | false>): Promise<T> {
+  const deadline = performance.now() + 10_000
+  for (;;) {
+    const found = await holds()
+    if (found !== undefined && found !== false) return found
+    if (performance.now() > deadline) throw new Error('It did not come to be within 10 s.')
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+export const httpJob = (name: string, more: Record<string, unknown> = {}) => ({
+  name,
+  handler: { kind: 'http', url: 'https://example.com/hook' },
+  ...more,
+})
