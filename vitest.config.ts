@@ -7,7 +7,7 @@ import { testKinds } from './test/support/kinds.ts'
 // Without `import`: vitest hands these to Node for every worker, where it would make `require` load ESM
 // builds.
 const conditions = ['source', 'node']
-const countsFile = process.env['BELFRY_TEST_COUNTS']
+const countsFile = process.env['TEST_COUNTS_FILE']
 
 export default defineConfig({
   resolve: { conditions },

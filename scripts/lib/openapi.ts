@@ -1,4 +1,5 @@
-// The OpenAPI document as text, from the routes as the server registers them. No database is needed: nothing is called.
+// The OpenAPI document as text, from the routes as the server registers them. No database is needed: nothing
+// is called, and whatever would be throws.
 import { createApi } from '../../packages/server/src/http/api.ts'
 
 const notCalled = (): never => {

@@ -1,5 +1,6 @@
-// Pages of docs/reference that are generated: each row says which file and how to make it. generate-docs.ts writes them,
-// test/http/reference-pages.test.ts compares them with what is committed. To add a page, add a row.
+// Pages of docs/reference that are generated: each row says which file and how to make it. generate-docs.ts
+// writes them, test/http/reference-pages.test.ts compares them with what is committed. To add a page, add a
+// row.
 import { readFileSync } from 'node:fs'
 import { errorTable } from '@belfry/contract'
 import { renderConfiguration } from '../../packages/server/src/config/render.ts'
@@ -33,12 +34,13 @@ function renderErrors(): string {
 
 # Errors
 
-Every failed request answers an [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problem (\`application/problem+json\`).
-\`code\` is stable and never gets another meaning; \`title\` is the same for each code; \`detail\` says what was wrong this
-time and how to mend it; \`errors\` holds a JSON pointer and a message for each fault in what was sent (\`/query/…\`,
-\`/params/…\` and \`/headers/…\` point beside the body); \`instance\` is the request id, as in the header \`X-Request-Id\`.
-The command line and the SDK show the same codes. "Retryable" means that the same request may succeed later: wait
-for \`Retry-After\` if it is there. The source is \`packages/contract/src/errors.ts\`.
+Every failed request answers an [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problem
+(\`application/problem+json\`). \`code\` is stable and never gets another meaning; \`title\` is the same for
+each code; \`detail\` says what was wrong this time and how to mend it; \`errors\` holds a JSON pointer and
+a message for each fault in what was sent (\`/query/…\`, \`/params/…\` and \`/headers/…\` point beside the
+body); \`instance\` is the request id, as in the header \`X-Request-Id\`. The command line and the SDK show
+the same codes. "Retryable" means that the same request may succeed later: wait for \`Retry-After\` if it is
+there. The source is \`packages/contract/src/errors.ts\`.
 
 | code | status | title | retryable |
 |---|---|---|---|
@@ -54,10 +56,10 @@ function renderMetrics(): string {
 
 # Metrics
 
-Served at \`/metrics\` on the ops port in the Prometheus text format, beside the usual \`process_…\` and \`nodejs_…\` ones.
-Units are base units. Labels are bounded: the first hundred queues of a process get a label of their own, the others
-share \`other\`; there are no ids in labels. Each process counts what it did itself, so sum over processes.
-The source is \`packages/server/src/telemetry/metric-table.ts\`.
+Served at \`/metrics\` on the ops port in the Prometheus text format, beside the usual \`process_…\` and
+\`nodejs_…\` ones. Units are base units. Labels are bounded: the first hundred queues of a process get a
+label of their own, the others share \`other\`; there are no ids in labels. Each process counts what it did
+itself, so sum over processes. The source is \`packages/server/src/telemetry/metric-table.ts\`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

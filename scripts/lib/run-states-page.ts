@@ -1,5 +1,5 @@
-// The reference page of run states, rendered from the one table of transitions. docs/reference/run-states.md is this
-// text; a test tells when it is not.
+// The reference page of run states, rendered from the one table of transitions. docs/reference/run-states.md
+// is this text; a test tells when it is not.
 import type { RunState } from '@belfry/contract'
 import { isTerminal, runStates } from '@belfry/contract'
 import type { Transition } from '../../packages/server/src/domain/transitions.ts'

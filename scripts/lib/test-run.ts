@@ -41,7 +41,7 @@ async function runKind(kind: TestKind): Promise<Counts> {
     title: `tests: ${kind.name}`,
     command: ['vitest', 'run', '--project', kind.name],
     limitMinutes: kind.limitMinutes,
-    env: { BELFRY_TEST_COUNTS: file },
+    env: { TEST_COUNTS_FILE: file },
   })
   const counts = readCounts(file)
   rmSync(folder, { recursive: true, force: true })

@@ -97,6 +97,18 @@ describe('schedule create', () => {
     expect(lastBody()).toMatchObject({ input: [1] })
   })
 
+  it('acts on nothing that a server puts into names, in data and in words', async () => {
+    const hostile = rig.server.store.addSchedule('a\u001b[31m\u009b2J')
+    rig.server.intercept = () => ({ status: 201, body: hostile })
+    const result = await create('n', '--every', '5m', '--job', 'x')
+    const asJson = await create('n', '--every', '5m', '--job', 'x', '-o', 'json')
+    rig.server.intercept = () => undefined
+    expect(result.out).toContain('a\\e[31m\\u{9b}2J')
+    expect(result.err).toContain('Created the schedule a\\e[31m\\u{9b}2J')
+    expect(JSON.parse(asJson.out)).toEqual(hostile)
+    for (const { out, err } of [result, asJson]) expect(out + err).not.toMatch(/[\u001b\u009b]/)
+  })
+
   it('shows what the server noted about the timing', async () => {
     rig.server.intercept = () => ({
       status: 201,

@@ -1,12 +1,13 @@
-// `dev`, `server` and `config` hand over to the server what was typed, and keep what it hands back. The
-// server itself stands in here as a recorder; what it does is for its own tests to show.
+// `dev`, `server` and `config` hand over to the server what was typed, and keep what it hands back. A
+// recorder stands in for the running server here; what that does is for its own tests to show.
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BelfryError } from '@belfry/contract'
+import { loadConfig, type RunDevOptions, type RunServerOptions } from '@belfry/server'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { contextFile, readContexts } from '../../packages/cli/src/contexts.ts'
-import type { DevOptions, ServerModule, ServerOptions } from '../../packages/cli/src/server-module.ts'
+import type { ServerModule } from '../../packages/cli/src/server-module.ts'
 import { runAlone } from './support/cli.ts'
 
 let home = ''
@@ -15,9 +16,13 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(home, { recursive: true, force: true }))
 
-type Calls = { dev?: DevOptions; server?: ServerOptions; stopSignals: number }
+type Calls = { dev?: RunDevOptions; server?: RunServerOptions; stopSignals: number }
 
-async function run(argv: readonly string[], module: Partial<ServerModule> = {}) {
+async function run(
+  argv: readonly string[],
+  module: Partial<ServerModule> = {},
+  env: Readonly<Record<string, string>> = {},
+) {
   const calls: Calls = { stopSignals: 0 }
   const recorder: Partial<ServerModule> = {
     runDev: async (options) => {
@@ -29,12 +34,12 @@ async function run(argv: readonly string[], module: Partial<ServerModule> = {}) 
     runServer: async (options) => {
       calls.server = options
       options.onReady?.({ url: 'http://127.0.0.1:4680', apiKey: 'blf_admin_key' })
-      return 0
+      return undefined
     },
     ...module,
   }
   const result = await runAlone(argv, {
-    env: { XDG_CONFIG_HOME: home },
+    env: { ...env, XDG_CONFIG_HOME: home },
     loadServer: async () => recorder as ServerModule,
     stopSignal: () => {
       calls.stopSignals += 1
@@ -71,7 +76,7 @@ describe('dev', () => {
     const { code, err } = await run(['dev'], {
       runDev: async (options) => {
         options.onReady({ url: 'http://127.0.0.1:4680', apiKey: 'blf_dev_key' })
-        return 0
+        return undefined
       },
     })
     expect(code).toBe(0)
@@ -116,32 +121,46 @@ describe('server', () => {
   })
 })
 
-describe('config', () => {
-  const loadConfig: ServerModule['loadConfig'] = () => ({
-    config: { databaseUrl: 'postgres://u:hunter2@db/x?password=hunter3', port: 4680, roles: ['api'] },
-    sources: { databaseUrl: 'environment', port: 'default', roles: 'flag', embeddedPort: 'default' },
-  })
+describe('config, read by the real server', () => {
+  const env = { DATABASE_URL: 'postgres://u:hunter2@db/x?password=hunter3' }
+  const module = { loadConfig }
 
   it('shows each setting and its source, without passwords', async () => {
     for (const format of ['table', 'json', 'yaml', 'jsonl']) {
-      const { out } = await run(['config', 'show', '-o', format], { loadConfig })
+      const { out } = await run(['config', 'show', '-o', format], module, env)
       expect(out).not.toMatch(/hunter[23]/)
       expect(out).toContain('environment')
     }
-    const { out } = await run(['config', 'show'], { loadConfig })
+    const { out } = await run(['config', 'show', '--roles', 'api,worker'], module, env)
     expect(out).toMatch(/^port +4680 \(default\)$/m)
-    expect(out).toMatch(/^roles +api \(flag\)$/m)
+    expect(out).toMatch(/^roles +api,worker \(flag\)$/m)
     expect(out).toMatch(/^embeddedPort +- \(default\)$/m)
   })
 
   it('checks, and tells each fault', async () => {
-    expect((await run(['config', 'check'], { loadConfig })).err).toContain('The configuration is valid.')
-    const errors = [{ pointer: '/prot', message: 'prot is not a setting; did you mean port?' }]
-    const refuse = () => {
-      throw new BelfryError('invalid_config', 'The configuration is not valid; see the errors.', { errors })
-    }
-    const { code, err } = await run(['config', 'check'], { loadConfig: refuse })
+    expect((await run(['config', 'check'], module, env)).err).toContain('The configuration is valid.')
+    const { code, err } = await run(['config', 'check', '--set', 'prot=1'], module, env)
     expect(code).toBe(1)
-    expect(err).toContain('/prot: prot is not a setting; did you mean port?')
+    expect(err).toMatch(/\/prot: prot .*did you mean port\?/)
+  })
+
+  it('has a flag for each setting that it offers', async () => {
+    const { out } = await run(['config', 'show', '-o', 'json'], module)
+    const names = new Set((JSON.parse(out) as { name: string }[]).map((row) => row.name))
+    const flags = [
+      '--data-dir',
+      '--host',
+      '--port',
+      '--ops-port',
+      '--roles',
+      '--worker-slots',
+      '--worker-queues',
+    ]
+    const values = ['/d', '::1', '1', '2', 'api', '3', 'q']
+    const argv = flags.flatMap((flag, index) => [flag, values[index] ?? ''])
+    const { calls } = await run(['server', ...argv, '--log-level', 'warn'])
+    const given = Object.keys(calls.server?.flags ?? {})
+    expect(given).toHaveLength(flags.length + 1)
+    for (const name of given) expect(names).toContain(name)
   })
 })

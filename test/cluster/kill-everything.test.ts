@@ -4,107 +4,20 @@
  * Postgres is killed -9 and comes back. Nothing may be lost, nothing may fire that nobody planned, nothing may run twice
  * without a reason on record.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { createClient } from '@belfry/sdk'
 import type { Client } from '@belfry/sdk'
-import pg from 'pg'
-import { afterEach, expect, it } from 'vitest'
-import { createSystemIds } from '../../packages/server/src/adapters/system/ids.ts'
-import { keyMint } from '../../packages/server/src/security/credentials.ts'
-import { openDatabase } from '../../packages/server/src/postgres/database.ts'
-import { bootstrapTenant } from '../../packages/server/src/postgres/catalog/bootstrap.ts'
-import { startEmbeddedPostgres } from '../../packages/server/src/postgres/embedded/embedded-postgres.ts'
-import type { EmbeddedPostgres } from '../../packages/server/src/postgres/embedded/embedded-postgres.ts'
-import { migrate } from '../../packages/server/src/postgres/migrate.ts'
-import { realClock } from '../support/real-clock.ts'
-import { startLedger } from './support/ledger.ts'
-import type { Ledger } from './support/ledger.ts'
-import { countAlive, findFaults } from './support/checker.ts'
+import { expect, it } from 'vitest'
+import { arenaHarness } from './support/arena.ts'
+import type { Arena } from './support/arena.ts'
+import { findFaults } from './support/checker.ts'
 import type { ExpectedSchedule } from './support/checker.ts'
-import { startNode } from './support/node-process.ts'
-import type { NodeProcess } from './support/node-process.ts'
+import { untilQuiet } from './support/quiet.ts'
 
 const windowMs = 40_000
 const leadMs = 15_000
 const settleMs = 90_000
-const nodeNames = ['a', 'b', 'c'] as const
 
-const cleanUps: (() => Promise<void> | void)[] = []
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp()
-})
-
-interface Arena {
-  readonly postgres: EmbeddedPostgres
-  readonly sql: pg.Client
-  readonly ledger: Ledger
-  readonly env: Record<string, string>
-  readonly nodes: Map<string, NodeProcess>
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
-
-async function openArena(): Promise<{ arena: Arena; client: () => Client }> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'belfry-cluster-'))
-  cleanUps.push(() => rmSync(dataDir, { recursive: true, force: true }))
-  const postgres = await startEmbeddedPostgres({ dataDir, port: await freePort(), log: () => undefined })
-  cleanUps.push(postgres.stop)
-  await migrate(postgres.adminConnection, { log: () => undefined, runtimeLogin: 'belfry' })
-  const db = openDatabase({ connection: postgres.connection, clock: realClock })
-  const { key } = await bootstrapTenant(
-    { db, ids: createSystemIds(), mint: keyMint },
-    { tenant: 'chaos', keyName: 'chaos', scopes: ['admin'] },
-  )
-  await db.close()
-  const ledger = await startLedger()
-  cleanUps.push(ledger.close)
-  const tcp = postgres.tcp
-  if (tcp === undefined) throw new Error('the embedded Postgres has no port')
-  const password = encodeURIComponent(readFileSync(tcp.passwordFile, 'utf8').trim())
-  const env = {
-    DATABASE_URL: `postgres://belfry:${password}@${tcp.host}:${tcp.port}/belfry`,
-    BELFRY_LEASE_MS: '4000',
-    BELFRY_HEARTBEAT_MS: '1000',
-    BELFRY_TERM_MS: '4000',
-    BELFRY_RESCUE_MS: '1000',
-    BELFRY_DRAIN_MS: '5000',
-    BELFRY_EGRESS_ALLOW: '127.0.0.0/8',
-  }
-  const nodes = new Map<string, NodeProcess>()
-  cleanUps.push(async () => {
-    for (const node of nodes.values()) {
-      node.signal('SIGCONT')
-      node.signal('SIGKILL')
-      await node.ended
-    }
-  })
-  for (const name of nodeNames) nodes.set(name, await startNode(name, env))
-  const client = (): Client => {
-    const [first] = nodes.values()
-    if (first === undefined) throw new Error('no node is up')
-    return createClient({ url: first.apiUrl, apiKey: key })
-  }
-  return { arena: { postgres, sql: await connect(postgres), ledger, env, nodes }, client }
-}
-
-/** A connection to look with; it is made again when Postgres comes back. */
-async function connect(postgres: EmbeddedPostgres): Promise<pg.Client> {
-  const sql = new pg.Client(postgres.adminConnection)
-  sql.on('error', () => undefined)
-  await sql.connect()
-  return sql
-}
+const harness = arenaHarness()
 
 /** 900 `at`, 21 × 40 `rate`, 40 × 4 cron, 100 `at` at most once: 2,000 planned times. */
 async function plan(client: Client, target: string, firstMs: number): Promise<{
@@ -120,8 +33,9 @@ async function plan(client: Client, target: string, firstMs: number): Promise<{
   await client.jobs.create({ name: 'most', handler, delivery: 'at_most_once', attemptTimeoutMs: 10_000 })
   const expected: ExpectedSchedule[] = []
   const atMostOnce = new Set<string>()
+  let count = 0
   const add = async (body: object, job: string, times: readonly number[]): Promise<void> => {
-    const name = `s-${expected.length}`
+    const name = `s-${count++}`
     const made = await client.request('scheduleCreate', { body: { name, job, ...rules, ...body } as never })
     expected.push({ scheduleId: made.id, times })
     if (job === 'most') atMostOnce.add(made.id)
@@ -144,7 +58,7 @@ async function killAndRestart(arena: Arena, name: string): Promise<void> {
   if (node === undefined) throw new Error(`no node ${name}`)
   node.signal('SIGKILL')
   await node.ended
-  arena.nodes.set(name, await startNode(name, arena.env))
+  await arena.start(name)
 }
 
 /** Runs each act at its second of the window. */
@@ -163,32 +77,17 @@ async function wreak(arena: Arena, firstMs: number): Promise<void> {
   }
 }
 
-async function untilQuiet(arena: Arena, untilMs: number): Promise<pg.Client> {
-  let sql = await connect(arena.postgres)
-  while (Date.now() < untilMs) {
-    const left = await countAlive(sql).catch(async () => {
-      await sql.end().catch(() => undefined)
-      sql = await connect(arena.postgres).catch(() => sql)
-      return undefined
-    })
-    const timers = left === 0 ? (await sql.query('SELECT FROM belfry.timer LIMIT 1')).rowCount : undefined
-    if (left === 0 && timers === 0) break
-    await wait(250)
-  }
-  cleanUps.push(() => sql.end())
-  return sql
-}
-
 it('loses nothing while every process and Postgres are killed in turn', { timeout: 300_000 }, async () => {
-  const { arena, client } = await openArena()
+  const arena = await harness.open()
+  for (const name of ['a', 'b', 'c']) await arena.start(name)
   const firstMs = Math.ceil((Date.now() + leadMs) / 10_000) * 10_000
-  const { expected, atMostOnce } = await plan(client(), `${arena.ledger.url}/work`, firstMs)
-  await arena.sql.end()
+  const { expected, atMostOnce } = await plan(arena.client(), `${arena.ledger.url}/work`, firstMs)
   expect(expected.flatMap((each) => each.times)).toHaveLength(2_000)
   expect(Date.now(), 'the plan must be in place before its first time').toBeLessThan(firstMs)
 
   await wreak(arena, firstMs)
   const sql = await untilQuiet(arena, firstMs + windowMs + settleMs)
+  harness.defer(() => sql.end())
 
   const faults = await findFaults({ sql, expected, calls: arena.ledger.calls, atMostOnceScheduleIds: atMostOnce })
   expect(faults.slice(0, 20), [...arena.nodes.values()].flatMap((node) => node.log.slice(-5)).join('\n')).toEqual([])

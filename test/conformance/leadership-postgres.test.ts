@@ -1,3 +1,4 @@
+// Leadership on Postgres, held to the suite that every one must pass.
 import { createPostgresLeadership } from '../../packages/server/src/postgres/leadership.ts'
 import { createTestDatabase } from '../support/postgres.ts'
 import { newId } from '../support/scheduling.ts'

@@ -1,5 +1,5 @@
-// What every Leadership must do, whatever keeps it. The adapter's test file calls this with a way to make one whose
-// clock the suite can move.
+// What every Leadership must do, whatever keeps it. The adapter's test file calls this with a way to make one
+// whose clock the suite can move.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { HeldShard, Leadership } from '../../packages/server/src/ports/leadership.ts'
 
@@ -22,7 +22,8 @@ export function describeLeadership(name: string, create: () => Promise<Leadershi
     afterEach(() => rig.drop())
 
     const node = (host = 'same-host') => ({ id: rig.newId(), host, version: '0.0.0' })
-    const shardsOf = (held: readonly HeldShard[]): number[] => held.map(({ shard }) => shard).sort((a, b) => a - b)
+    const shardsOf = (held: readonly HeldShard[]): number[] =>
+      held.map(({ shard }) => shard).sort((a, b) => a - b)
     const all = Array.from({ length: 64 }, (_, shard) => shard)
 
     test('a node alone holds all 64 shards, and keeps its terms while it renews', async () => {
@@ -63,10 +64,14 @@ export function describeLeadership(name: string, create: () => Promise<Leadershi
     test('a newcomer is told that it holds less than its share until others give up theirs', async () => {
       const [a, b] = [node(), node()]
       await rig.leadership.renew(a, termMs)
-      expect(await rig.leadership.renew(b, termMs)).toMatchObject({ held: [], share: 32, nextExpiryMs: termMs })
+      expect(await rig.leadership.renew(b, termMs)).toMatchObject({
+        held: [],
+        share: 32,
+        nextExpiryMs: termMs,
+      })
     })
 
-    test('the shards of a dead node are free as its term ends, under a higher term, and not before', async () => {
+    test('the shards of a dead node are free as its term ends, and not before', async () => {
       const [dead, heir] = [node(), node()]
       const before = await rig.leadership.renew(dead, termMs)
       await rig.advance(termMs - 1)
@@ -75,7 +80,8 @@ export function describeLeadership(name: string, create: () => Promise<Leadershi
       const after = await rig.leadership.renew(heir, termMs)
       expect(shardsOf(after.held)).toEqual(all)
       const termBefore = new Map(before.held.map(({ shard, term }) => [shard, term]))
-      for (const { shard, term } of after.held) expect(term).toBeGreaterThan(termBefore.get(shard) ?? Infinity)
+      for (const { shard, term } of after.held)
+        expect(term).toBeGreaterThan(termBefore.get(shard) ?? Infinity)
     })
 
     test('a node that wakes after its term was taken gets nothing of it back by renewing', async () => {

@@ -1,5 +1,6 @@
-// What every run queue must do, whatever carries it: the claim is committed, fenced, in fair order, exclusive, and only for
-// the living. An adapter's test calls this with a way to make the queue on the fixture's database.
+// What every run queue must do, whatever carries it: the claim is committed, fenced, in fair order,
+// exclusive, and only for the living. An adapter's test calls this with a way to make the queue on the
+// fixture's database.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { QueueShare, RunQueue } from '../../packages/server/src/ports/run-queue.ts'
 import { createRunningFixture, newId, type RunningFixture, type TestJob } from '../support/running.ts'
@@ -58,8 +59,8 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
           leaseEpoch: 1,
           timeoutMs: 5_000,
           scheduledForMs: scheduledFor.getTime(),
-          dueAtMs: expect.any(Number),
-          availableAtMs: expect.any(Number),
+          dueAtMs: expect.any(Number) as unknown,
+          availableAtMs: expect.any(Number) as unknown,
           input: { a: [1, 'ü'] },
         },
       ])
@@ -90,7 +91,8 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
       expect(again?.leaseEpoch).toBe((first.runs[0]?.leaseEpoch ?? 0) + 1)
       expect(again?.attempt).toBe(1)
       const [row] = await fixture.database.sql<{ ms: number }>(
-        'SELECT extract(epoch FROM deadline - claimed_at)::float8 * 1000 AS ms FROM belfry.ready WHERE run_id = $1',
+        `SELECT extract(epoch FROM deadline - claimed_at)::float8 * 1000 AS ms FROM belfry.ready
+          WHERE run_id = $1`,
         [runId],
       )
       expect(row?.ms).toBeCloseTo(6_000, 0)
@@ -98,9 +100,10 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
 
     test('a session that ran out, or never was, claims nothing and is told so', async () => {
       await fixture.addRuns(job, 1)
-      await fixture.database.sql("UPDATE belfry.session SET expires_at = now() - interval '1 ms' WHERE id = $1", [
-        sessionId,
-      ])
+      await fixture.database.sql(
+        "UPDATE belfry.session SET expires_at = now() - interval '1 ms' WHERE id = $1",
+        [sessionId],
+      )
       expect(await claim()).toMatchObject({ runs: [], alive: false })
       expect(await claim([share()], newId())).toMatchObject({ runs: [], alive: false })
       expect((await claim([share()], await fixture.openSession())).runs).toHaveLength(1)

@@ -1,3 +1,4 @@
+// The timer index on Postgres, held to the suite that every one must pass.
 import { createPostgresTimerIndex } from '../../packages/server/src/postgres/timer-index.ts'
 import { createSchedulingFixture, idInShard } from '../support/scheduling.ts'
 import { describeTimerIndex } from './timer-index.ts'
@@ -8,6 +9,7 @@ describeTimerIndex('Postgres', async () => {
   await fixture.database.useVirtualNow(new Date(nowMs))
   return {
     index: createPostgresTimerIndex(fixture.database.open()),
+    tenantId: fixture.tenantId,
     nowMs,
     idInShard,
     addSchedule: (timer) => fixture.addSchedule(timer),

@@ -4,6 +4,7 @@ import type { DueTimer, TimerIndex } from '../../packages/server/src/ports/timer
 
 export type TimerIndexRig = {
   readonly index: TimerIndex
+  readonly tenantId: string
   /** The time at which the index stands still. */
   readonly nowMs: number
   readonly idInShard: (shard: number) => string
@@ -53,8 +54,24 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
       const { timers, cursor } = await rig.index.scan({ shards, horizonMs, limit: 10, cursor: null })
       expect(cursor).toBeNull()
       expect(timers).toEqual([
-        { kind: 'run', id: runId, shard: 63, dueAtMs: rig.nowMs + 55, queue: 'default', priority: 0, tenantId: expect.any(String) },
-        { kind: 'schedule', id: scheduleId, shard: 5, dueAtMs: rig.nowMs + 123, scheduledForMs: rig.nowMs - 7, gen: 1, tenantId: expect.any(String) },
+        {
+          kind: 'run',
+          id: runId,
+          shard: 63,
+          dueAtMs: rig.nowMs + 55,
+          queue: 'default',
+          priority: 0,
+          tenantId: rig.tenantId,
+        },
+        {
+          kind: 'schedule',
+          id: scheduleId,
+          shard: 5,
+          dueAtMs: rig.nowMs + 123,
+          scheduledForMs: rig.nowMs - 7,
+          gen: 1,
+          tenantId: rig.tenantId,
+        },
       ])
     })
 
@@ -71,23 +88,26 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
       expect((await readAll(100, []))[0]).toEqual([])
     })
 
-    test.each([1, 7, 60, 1_000])('pages of %i: everything once, in due order over all shards', async (limit) => {
-      const added: Promise<unknown>[] = []
-      // One shard has most of it, many timers share an instant, and both kinds are mixed.
-      for (let i = 0; i < 300; i++) {
-        const shard = i % 3 === 0 ? i % 64 : 17
-        const dueAtMs = rig.nowMs + Math.floor(i / 7) * 100
-        if (i % 5 === 0) added.push(rig.addRun({ id: rig.idInShard(shard), dueAtMs }))
-        else added.push(addAt(shard, Math.floor(i / 7) * 100))
-      }
-      await Promise.all(added)
-      const pages = await readAll(limit)
-      const timers = pages.flat()
-      expect(new Set(timers.map(({ id }) => id)).size).toBe(300)
-      expect(timers).toHaveLength(300)
-      for (const page of pages) expect(page.length).toBeLessThanOrEqual(limit)
-      const due = timers.map(({ dueAtMs }) => dueAtMs)
-      expect(due).toEqual([...due].sort((a, b) => a - b))
-    })
+    test.each([1, 7, 60, 1_000])(
+      'pages of %i: everything once, in due order over all shards',
+      async (limit) => {
+        const added: Promise<unknown>[] = []
+        // One shard has most of it, many timers share an instant, and both kinds are mixed.
+        for (let i = 0; i < 300; i++) {
+          const shard = i % 3 === 0 ? i % 64 : 17
+          const dueAtMs = rig.nowMs + Math.floor(i / 7) * 100
+          if (i % 5 === 0) added.push(rig.addRun({ id: rig.idInShard(shard), dueAtMs }))
+          else added.push(addAt(shard, Math.floor(i / 7) * 100))
+        }
+        await Promise.all(added)
+        const pages = await readAll(limit)
+        const timers = pages.flat()
+        expect(new Set(timers.map(({ id }) => id)).size).toBe(300)
+        expect(timers).toHaveLength(300)
+        for (const page of pages) expect(page.length).toBeLessThanOrEqual(limit)
+        const due = timers.map(({ dueAtMs }) => dueAtMs)
+        expect(due).toEqual([...due].sort((a, b) => a - b))
+      },
+    )
   })
 }

@@ -61,8 +61,14 @@ describe('at least once', () => {
   })
 
   test('a timeout is retried like a failure', () => {
-    expect(judge({ ending: { kind: 'timed_out' } })).toMatchObject({ outcome: 'timed_out', runState: null, countAs: 'failure' })
-    expect(judge({ ending: { kind: 'timed_out' }, failures: 2 })).toMatchObject({ reason: 'attempts_exhausted' })
+    expect(judge({ ending: { kind: 'timed_out' } })).toMatchObject({
+      outcome: 'timed_out',
+      runState: null,
+      countAs: 'failure',
+    })
+    expect(judge({ ending: { kind: 'timed_out' }, failures: 2 })).toMatchObject({
+      reason: 'attempts_exhausted',
+    })
   })
 
   test('a release goes back at once and counts as nothing', () => {
@@ -77,9 +83,16 @@ describe('at least once', () => {
 
   test('a lost worker counts as a crash, the third one quarantines', () => {
     const lost = { kind: 'lost' } as const
-    expect(judge({ ending: lost, failures: 2 })).toMatchObject({ runState: null, retryDelayMs: 500, countAs: 'crash' })
+    expect(judge({ ending: lost, failures: 2 })).toMatchObject({
+      runState: null,
+      retryDelayMs: 500,
+      countAs: 'crash',
+    })
     expect(judge({ ending: lost, crashCount: 1 })).toMatchObject({ runState: null, retryDelayMs: 1_000 })
-    expect(judge({ ending: lost, crashCount: 2 })).toMatchObject({ runState: 'failed', reason: 'quarantined' })
+    expect(judge({ ending: lost, crashCount: 2 })).toMatchObject({
+      runState: 'failed',
+      reason: 'quarantined',
+    })
   })
 })
 
@@ -96,10 +109,17 @@ describe('at most once', () => {
 
   test('says where nobody can know what the handler did', () => {
     const once = (ending: AttemptEnding) => judge({ delivery: 'at_most_once', ending })
-    expect(once({ kind: 'lost' })).toMatchObject({ outcome: 'lost', runState: 'failed', reason: 'outcome_unknown' })
+    expect(once({ kind: 'lost' })).toMatchObject({
+      outcome: 'lost',
+      runState: 'failed',
+      reason: 'outcome_unknown',
+    })
     expect(once({ kind: 'timed_out' })).toMatchObject({ outcome: 'timed_out', reason: 'outcome_unknown' })
     expect(once({ kind: 'released' })).toMatchObject({ outcome: 'lost', reason: 'outcome_unknown' })
-    expect(once({ kind: 'failed', retryable: true })).toMatchObject({ outcome: 'failed', reason: 'not_retryable' })
+    expect(once({ kind: 'failed', retryable: true })).toMatchObject({
+      outcome: 'failed',
+      reason: 'not_retryable',
+    })
   })
 })
 

@@ -1,3 +1,4 @@
+// Fair order: tags, virtual time, weight and priority.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createTagClock, placesPerPriority, tagOfPlace } from '../../packages/server/src/domain/fair-queue.ts'
@@ -11,7 +12,11 @@ const run = (tenantId: string, more: { weight?: number; priority?: number; queue
 })
 
 /** Serves a queue lowest tag first, telling the clock about each claim, and answers who was served. */
-function serve(clock: ReturnType<typeof createTagClock>, waiting: { who: string; tag: number }[], count: number) {
+function serve(
+  clock: ReturnType<typeof createTagClock>,
+  waiting: { who: string; tag: number }[],
+  count: number,
+) {
   const served: string[] = []
   for (let turn = 0; turn < count; turn++) {
     waiting.sort((a, b) => a.tag - b.tag)
@@ -91,7 +96,8 @@ describe('priority', () => {
   test('a tenant that gives everything the highest priority gains a bounded lead', () => {
     const clock = createTagClock()
     const waiting: { who: string; tag: number }[] = []
-    for (let i = 0; i < 2_000; i++) waiting.push({ who: 'loud', tag: clock.next(run('loud', { priority: 100 })) })
+    for (let i = 0; i < 2_000; i++)
+      waiting.push({ who: 'loud', tag: clock.next(run('loud', { priority: 100 })) })
     for (let i = 0; i < 2_000; i++) waiting.push({ who: 'calm', tag: clock.next(run('calm')) })
     const served = serve(clock, waiting, 3_000)
     const loud = served.filter((who) => who === 'loud').length
@@ -114,16 +120,23 @@ describe('priority', () => {
     const place = fc.double({ min: 0, max: 1e6, noNaN: true })
     const weight = fc.double({ min: 0.01, max: 100, noNaN: true })
     fc.assert(
-      fc.property(place, place, place, weight, fc.integer({ min: -100, max: 100 }), (now, a, b, w, priority) => {
-        const step = 1 / w
-        const [first, second] = [Math.min(a, b), Math.max(a, b)].map((lead) => now + step + lead)
-        const tags = [first, second].map((each) => tagOfPlace(now, each ?? 0, w, priority))
-        expect(tags[0]).toBeGreaterThanOrEqual(now)
-        expect(tags[1]).toBeGreaterThanOrEqual(tags[0] ?? 0)
-        // Nor when the service went on meanwhile, by less than brings it to the second one.
-        const later = tagOfPlace(now + (second ?? 0) / 4, second ?? 0, w, priority)
-        expect(later).toBeGreaterThanOrEqual((tags[0] ?? 0) * (1 - 1e-9))
-      }),
+      fc.property(
+        place,
+        place,
+        place,
+        weight,
+        fc.integer({ min: -100, max: 100 }),
+        (now, a, b, w, priority) => {
+          const step = 1 / w
+          const [first, second] = [Math.min(a, b), Math.max(a, b)].map((lead) => now + step + lead)
+          const tags = [first, second].map((each) => tagOfPlace(now, each ?? 0, w, priority))
+          expect(tags[0]).toBeGreaterThanOrEqual(now)
+          expect(tags[1]).toBeGreaterThanOrEqual(tags[0] ?? 0)
+          // Nor when the service went on meanwhile, by less than brings it to the second one.
+          const later = tagOfPlace(now + (second ?? 0) / 4, second ?? 0, w, priority)
+          expect(later).toBeGreaterThanOrEqual((tags[0] ?? 0) * (1 - 1e-9))
+        },
+      ),
     )
   })
 })

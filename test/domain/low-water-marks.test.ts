@@ -1,4 +1,5 @@
-// The low-water mark of claims: old enough, never in the way of a row for long, and reset by what a full scan finds.
+// The low-water mark of claims: old enough, never in the way of a row for long, and reset by what a full scan
+// finds.
 import { describe, expect, test } from 'vitest'
 import { createLowWaterMarks } from '../../packages/server/src/engine/low-water-marks.ts'
 
@@ -9,7 +10,13 @@ function harness() {
     minTag: (atMs: number) => marks.minTag('q', atMs),
     claim(atMs: number, highestTag: number | null, more: { durationMs?: number; filled?: boolean } = {}) {
       const minTag = marks.minTag('q', atMs)
-      const report = { queue: 'q', minTag, highestTag, filled: more.filled ?? true, durationMs: more.durationMs ?? 1_000 }
+      const report = {
+        queue: 'q',
+        minTag,
+        highestTag,
+        filled: more.filled ?? true,
+        durationMs: more.durationMs ?? 1_000,
+      }
       marks.report(report, atMs)
       return minTag
     },

@@ -1,8 +1,14 @@
-// When a failed attempt may be followed by another: caps, jitter, Retry-After, and no arithmetic accident at any count.
+// When a failed attempt may be followed by another: caps, jitter, Retry-After, and no arithmetic accident at
+// any count.
 import { retryPolicySchema } from '@belfry/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { crashDelayMs, hasAttemptsLeft, longestRetryAfterMs, retryDelayMs } from '../../packages/server/src/domain/retry.ts'
+import {
+  crashDelayMs,
+  hasAttemptsLeft,
+  longestRetryAfterMs,
+  retryDelayMs,
+} from '../../packages/server/src/domain/retry.ts'
 
 const policy = (more: object = {}) => retryPolicySchema.parse(more)
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
@@ -71,11 +77,17 @@ describe('Retry-After', () => {
 })
 
 test('the budget counts failures, the last one included', () => {
-  expect([1, 2, 3].map((failures) => hasAttemptsLeft(policy({ maxAttempts: 3 }), failures))).toEqual([true, true, false])
+  expect([1, 2, 3].map((failures) => hasAttemptsLeft(policy({ maxAttempts: 3 }), failures))).toEqual([
+    true,
+    true,
+    false,
+  ])
   expect(hasAttemptsLeft(policy({ maxAttempts: 1_000 }), 999)).toBe(true)
 })
 
 test('a crash is followed by a short pause that doubles, at most a minute', () => {
-  expect([1, 2, 3, 7, 1_000].map((count) => crashDelayMs(count, 1))).toEqual([1_000, 2_000, 4_000, 60_000, 60_000])
+  expect([1, 2, 3, 7, 1_000].map((count) => crashDelayMs(count, 1))).toEqual([
+    1_000, 2_000, 4_000, 60_000, 60_000,
+  ])
   expect(crashDelayMs(1, 0)).toBe(0)
 })

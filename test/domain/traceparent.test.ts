@@ -12,7 +12,10 @@ test('the trace id is the run id, the span id comes from chance', () => {
 })
 
 test('is valid for any chance, and the span is never all zeros', () => {
-  const chance = fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { minLength: 8, maxLength: 8 })
+  const chance = fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), {
+    minLength: 8,
+    maxLength: 8,
+  })
   fc.assert(
     fc.property(fc.uuid(), chance, (id, bytes) => {
       const text = attemptTraceparent(id, bytes)

@@ -1,6 +1,6 @@
-// What must not get in: each case is refused with a 4xx problem that has a code, a pointer and a fix, and nothing is stored.
+// What must not get in: each case is refused with a 4xx problem that has a code, a pointer and a fix, and
+// nothing is stored.
 import { maxBodyBytes } from '@belfry/contract'
-import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type CallOptions, httpJob, startTestApi, type TestApi } from '../support/api.ts'
 
@@ -17,15 +17,14 @@ afterAll(() => t.close())
 
 type Refusal = { status?: number; code: string; pointer?: string; says?: string | RegExp }
 
-async function refused(method: string, path: string, options: CallOptions, expected: Refusal): Promise<void> {
+async function refusal(method: string, path: string, options: CallOptions, expected: Refusal): Promise<void> {
   const { status, body, headers } = await t.call(method, path, options)
   expect(body).toMatchObject({ status: expected.status ?? 400, code: expected.code, retryable: false })
   expect(status).toBe(expected.status ?? 400)
   expect(headers['content-type']).toContain('application/problem+json')
-  if (expected.pointer !== undefined) {
-    expect(body.errors.map((each: { pointer: string }) => each.pointer)).toContain(expected.pointer)
-  }
-  if (expected.says !== undefined) expect(JSON.stringify(body)).toMatch(expected.says)
+  const pointers = body.errors.map(({ pointer }) => pointer)
+  expect(pointers).toEqual(expect.arrayContaining(expected.pointer === undefined ? [] : [expected.pointer]))
+  expect(JSON.stringify(body)).toMatch(expected.says ?? '')
   expect(await t.counts()).toEqual(before)
 }
 
@@ -151,32 +150,40 @@ describe('bodies', () => {
     ],
   ]
   it.each(bodies)('%s is refused', (_what, options, expected) =>
-    refused('POST', '/v1/jobs', options, expected),
+    expect(refusal('POST', '/v1/jobs', options, expected)).resolves.toBeUndefined(),
   )
 
   it('nothing is taken where nothing is expected', async () => {
     const { body } = await t.call('GET', '/v1/jobs?limit=1')
-    const path = `/v1/jobs/${body.items[0].id}`
-    await refused('DELETE', path, { body: { force: true } }, { code: 'invalid_request' })
+    const path = `/v1/jobs/${body.items[0]?.id}`
+    await expect(
+      refusal('DELETE', path, { body: { force: true } }, { code: 'invalid_request' }),
+    ).resolves.toBeUndefined()
   })
 
   it('inputs of runs: NUL in text and keys, too large, too deep', async () => {
     const run = (input: unknown) => ({ body: { job: 'known', input } })
-    await refused('POST', '/v1/runs', run({ a: ['x\u0000'] }), {
-      code: 'invalid_request',
-      pointer: '/input/a/0',
-      says: /NUL/,
-    })
-    await refused('POST', '/v1/runs', run({ 'x\u0000': 1 }), {
-      code: 'invalid_request',
-      pointer: '/input',
-      says: /NUL/,
-    })
-    await refused('POST', '/v1/runs', run('x'.repeat(300_000)), {
-      code: 'invalid_request',
-      pointer: '/input',
-      says: /262144 bytes/,
-    })
+    await expect(
+      refusal('POST', '/v1/runs', run({ a: ['x\u0000'] }), {
+        code: 'invalid_request',
+        pointer: '/input/a/0',
+        says: /NUL/,
+      }),
+    ).resolves.toBeUndefined()
+    await expect(
+      refusal('POST', '/v1/runs', run({ 'x\u0000': 1 }), {
+        code: 'invalid_request',
+        pointer: '/input',
+        says: /NUL/,
+      }),
+    ).resolves.toBeUndefined()
+    await expect(
+      refusal('POST', '/v1/runs', run('x'.repeat(300_000)), {
+        code: 'invalid_request',
+        pointer: '/input',
+        says: /262144 bytes/,
+      }),
+    ).resolves.toBeUndefined()
     // six characters that only look like an escaped NUL are text like any other
     const fine = await t.call('POST', '/v1/runs', run('\\u0000'))
     expect(fine.body).toMatchObject({ state: 'pending', input: '\\u0000' })
@@ -227,11 +234,13 @@ describe('targets', () => {
     ['another kind', { kind: 'ftp' }, { code: 'invalid_request', pointer: '/handler/kind' }],
   ]
   it.each(targets)('%s is refused for a job', (_what, more, expected) =>
-    refused('POST', '/v1/jobs', handler(more), expected),
+    expect(refusal('POST', '/v1/jobs', handler(more), expected)).resolves.toBeUndefined(),
   )
   it.each(targets)('%s is refused inline', (_what, more, expected) => {
     const inline = { kind: 'http', url: 'https://example.com', ...more }
-    return refused('POST', '/v1/schedules', { body: { name: 'bad', every: '1h', handler: inline } }, expected)
+    return expect(
+      refusal('POST', '/v1/schedules', { body: { name: 'bad', every: '1h', handler: inline } }, expected),
+    ).resolves.toBeUndefined()
   })
 })
 
@@ -296,7 +305,7 @@ describe('schedules', () => {
     ],
   ]
   it.each(timings)('%s is refused', (_what, more, expected) =>
-    refused('POST', '/v1/schedules', schedule(more), expected),
+    expect(refusal('POST', '/v1/schedules', schedule(more), expected)).resolves.toBeUndefined(),
   )
 })
 
@@ -359,83 +368,6 @@ describe('queries, paths and headers', () => {
     ],
   ]
   it.each(requests)('%s %s is refused', (method, path, options, expected) =>
-    refused(method, path, options, expected),
+    expect(refusal(method, path, options, expected)).resolves.toBeUndefined(),
   )
-})
-
-describe('garbage', () => {
-  const answered = async (options: CallOptions, path: string) => {
-    const { status, body } = await t.call('POST', path, options)
-    expect(status, JSON.stringify(body)).toBeLessThan(500)
-    if (status >= 400) expect(body.code).toBeTypeOf('string')
-  }
-  const paths = [
-    '/v1/jobs?dryRun=true',
-    '/v1/schedules?dryRun=true',
-    '/v1/runs?dryRun=true',
-    '/v1/keys?dryRun=true',
-  ]
-  const anyPath = fc.constantFrom(...paths)
-
-  it('any bytes never make a 500', async () => {
-    const bytes = fc.uint8Array({ maxLength: 200 }).map((each) => Buffer.from(each))
-    await fc.assert(
-      fc.asyncProperty(bytes, anyPath, (raw, path) => answered({ raw }, path)),
-      { numRuns: 300 },
-    )
-  })
-
-  it('any JSON never makes a 500', async () => {
-    const known = [
-      'name',
-      'job',
-      'handler',
-      'every',
-      'cron',
-      'at',
-      'zone',
-      'input',
-      'retry',
-      'runAt',
-      'queue',
-      'scopes',
-      'startAt',
-    ]
-    const value = fc.oneof(
-      fc.jsonValue(),
-      fc.string({ unit: 'binary' }),
-      fc.constantFrom('known', '5m', '* * * * *', 'UTC', '2030-01-01T00:00:00Z', {
-        kind: 'http',
-        url: 'http://x',
-      }),
-    )
-    const body = fc.dictionary(fc.constantFrom(...known), value)
-    await fc.assert(
-      fc.asyncProperty(body, anyPath, (each, path) => answered({ body: each }, path)),
-      { numRuns: 500 },
-    )
-    expect(await t.counts()).toEqual(before)
-  })
-
-  it('any query and any id never make a 500', async () => {
-    const list = fc.constantFrom('/v1/jobs', '/v1/runs', '/v1/schedules', '/v1/keys')
-    const query = fc.dictionary(
-      fc.constantFrom('limit', 'cursor', 'state', 'name', 'jobId', 'x'),
-      fc.string(),
-    )
-    await fc.assert(
-      fc.asyncProperty(list, query, async (path, params) => {
-        const { status } = await t.call('GET', `${path}?${new URLSearchParams(params).toString()}`)
-        expect(status).toBeLessThan(500)
-      }),
-      { numRuns: 300 },
-    )
-    await fc.assert(
-      fc.asyncProperty(fc.string({ unit: 'binary', minLength: 1 }), async (id) => {
-        const { status } = await t.call('GET', `/v1/jobs/${encodeURIComponent(id.toWellFormed())}`)
-        expect(status).toBeLessThan(500)
-      }),
-      { numRuns: 200 },
-    )
-  })
 })

@@ -85,7 +85,7 @@ describe('entity tags', () => {
     const edits = Array.from({ length: 8 }, (_, n) =>
       t.call('PATCH', `/v1/jobs/${id}`, { body: { priority: n + 1 }, headers: { 'if-match': '"1"' } }),
     )
-    const statuses = (await Promise.all(edits)).map(({ status }) => status).sort()
+    const statuses = (await Promise.all(edits)).map(({ status }) => status).sort((a, b) => a - b)
     expect(statuses).toEqual([200, ...Array.from({ length: 7 }, () => 412)])
   })
 })
@@ -165,7 +165,7 @@ describe('jobs', () => {
     expect(refused.body).toMatchObject({
       status: 409,
       code: 'in_use',
-      detail: expect.stringContaining('"uses"'),
+      detail: expect.stringContaining('"uses"') as string,
     })
     await t.call('DELETE', `/v1/schedules/${schedule.id}`)
     expect((await t.call('DELETE', `/v1/jobs/${job.id}`)).status).toBe(204)

@@ -13,10 +13,8 @@ const ended = { runId: 'r', tenantId: 't', jobId: 'j', attempt: 1, durationMs: 1
 
 describe('metrics', () => {
   it('count what the events say, with bounded labels', async () => {
-    const { events, render, requests, readSlots, readConnections } = createMetrics({
-      version: '1.2.3',
-      processMetrics: false,
-    })
+    const metrics = createMetrics({ version: '1.2.3', processMetrics: false })
+    const { events, requests } = metrics
     events.emit('attempt_ended', { ...ended, queue: 'mail', outcome: 'succeeded', state: 'succeeded' })
     events.emit('attempt_ended', { ...ended, queue: 'mail', outcome: 'failed', state: 'pending' })
     events.emit('runs_claimed', { queue: 'mail', count: 2, durationMs: 4, waitsMs: [10, 2_000] })
@@ -31,9 +29,9 @@ describe('metrics', () => {
     events.emit('clock_skew', { skewMs: -250 })
     events.emit('role_failed', { role: 'worker', error: new Error('x'), retryInMs: 1 })
     requests.answered({ method: 'GET', route: '/v1/jobs/:id', status: 200, durationMs: 3 })
-    readSlots(() => ({ used: 3, free: 7 }))
-    readConnections(() => ({ open: 5, idle: 2, waiting: 1 }))
-    const text = await render()
+    metrics.readSlots(() => ({ used: 3, free: 7 }))
+    metrics.readConnections(() => ({ open: 5, idle: 2, waiting: 1 }))
+    const text = await metrics.render()
     for (const line of [
       'belfry_runs_finished_total{queue="mail",outcome="succeeded"} 1',
       'belfry_run_duration_seconds_count{queue="mail",outcome="failed"} 1',
@@ -60,9 +58,10 @@ describe('metrics', () => {
   })
 
   it('give the first hundred queues a label, the others share one', async () => {
-    const { events, render } = createMetrics({ version: '0', processMetrics: false })
-    for (let n = 0; n < 150; n++) events.emit('runs_enqueued', { count: 1, queue: `q${n}`, source: 'manual' })
-    const text = await render()
+    const metrics = createMetrics({ version: '0', processMetrics: false })
+    for (let n = 0; n < 150; n++)
+      metrics.events.emit('runs_enqueued', { count: 1, queue: `q${n}`, source: 'manual' })
+    const text = await metrics.render()
     expect(text).toContain('queue="q99"')
     expect(text).not.toContain('queue="q100"')
     expect(text).toContain('belfry_runs_enqueued_total{queue="other",source="manual"} 50\n')
@@ -180,7 +179,7 @@ describe('the ops port', () => {
     expect(await get('/livez')).toMatchObject({ status: 200 })
     expect(await get('/readyz')).toMatchObject({
       status: 503,
-      text: expect.stringContaining('[-] database: no answer'),
+      text: expect.stringContaining('[-] database: no answer') as string,
     })
     fault = 'stuck'
     expect((await get('/readyz')).text).toContain('[-] slow: no answer within 50 ms')
@@ -208,7 +207,7 @@ describe('the ops port', () => {
     ops.drain()
     expect(await get('/readyz')).toMatchObject({
       status: 503,
-      text: expect.stringContaining('shutting down'),
+      text: expect.stringContaining('shutting down') as string,
     })
     expect((await get('/livez')).status).toBe(200)
   })

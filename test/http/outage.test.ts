@@ -43,7 +43,7 @@ describe('the database', () => {
     await closed.close()
   })
 
-  it('read-only: reading goes on, writing is refused clearly, and works again without a restart', async () => {
+  it('read-only: reading goes on, writing is refused, and works again without a restart', async () => {
     const readOnly = (on: boolean) =>
       t.database.sql(
         `ALTER ROLE belfry IN DATABASE ${t.database.name} SET default_transaction_read_only = ${on}`,
@@ -86,7 +86,7 @@ describe('the server', () => {
     expect(refused.headers.get('connection')).toBe('close')
     expect(await refused.json()).toMatchObject({ code: 'shutting_down', retryable: true })
     await leaving.close()
-    await expect(fetch(`${url}/v1/whoami`)).rejects.toThrow()
+    await expect(fetch(`${url}/v1/whoami`)).rejects.toThrow('fetch failed')
   })
 
   it('says which port is taken', async () => {
@@ -94,7 +94,7 @@ describe('the server', () => {
     const second = await startTestApi()
     await expect(second.api.listen({ host: '127.0.0.1', port: Number(url.port) })).rejects.toMatchObject({
       code: 'in_use',
-      message: expect.stringContaining(url.port),
+      message: expect.stringContaining(url.port) as string,
     })
     await second.close()
   })

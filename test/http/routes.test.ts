@@ -1,9 +1,10 @@
-// Every route of the contract once as it is meant, without a key, with a key of too small a scope, and with the id of
-// another tenant's thing. The tables here are checked to be complete, so a new route cannot be forgotten.
+// Every route of the contract once as it is meant, without a key, with a key of too small a scope, and with
+// the id of another tenant's thing. The tables here are checked to be complete, so a new route cannot be
+// forgotten.
 import type { RouteName } from '@belfry/contract'
 import { errorTable, type Route, routes, scopeAllows, scopes } from '@belfry/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type CallOptions, httpJob, startTestApi, type TestApi } from '../support/api.ts'
+import { type AnswerBody, type CallOptions, httpJob, startTestApi, type TestApi } from '../support/api.ts'
 
 let t: TestApi
 beforeAll(async () => {
@@ -81,9 +82,7 @@ describe('each route', () => {
     const answer = await t.call(route.method, path, { key, ...options?.(made) })
     expect(answer.body?.detail ?? '').toBe('')
     expect(answer.status).toBe(route.status)
-    if (route.response !== undefined) expect(route.response.safeParse(answer.body).error).toBeUndefined()
-    if (route.status === 201 && 'id' in answer.body && name.endsWith('Create'))
-      expect(answer.body.id).toMatch(/-7/)
+    expect(route.response?.safeParse(answer.body).error).toBeUndefined()
   })
 
   it.each(names)('%s is closed without a key', async (name) => {
@@ -123,10 +122,10 @@ describe('each route', () => {
       )
       const [of, unknown] = await Promise.all(answers)
       expect(of?.body).toMatchObject({ status: 404, code: 'not_found' })
-      const words = (body: { detail: string }, id: string) => ({
+      const words = (body: AnswerBody | undefined, id: string) => ({
         ...body,
         instance: '',
-        detail: body.detail.replace(id, ''),
+        detail: body?.detail.replace(id, ''),
       })
       expect(words(of?.body, foreign[thing])).toEqual(words(unknown?.body, someId))
       expect(await t.counts()).toEqual(counts)
@@ -163,7 +162,7 @@ describe('around the routes', () => {
     const unknown = await t.call('GET', '/v1/schedule', { key: null })
     expect(unknown.body).toMatchObject({
       code: 'not_found',
-      detail: expect.stringContaining('/v1/schedules'),
+      detail: expect.stringContaining('/v1/schedules') as string,
     })
     expect(unknown.headers['content-type']).toBe('application/problem+json; charset=utf-8')
     const wrong = await t.call('PUT', '/v1/jobs')

@@ -1,5 +1,5 @@
-// Runs over the API: started, seen in each state, canceled, listed. Workers are played by SQL, as the engine's own
-// statements would leave the tables.
+// Runs over the API: started, seen in each state, canceled, listed. Workers are played by SQL, as the
+// engine's own statements would leave the tables.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
@@ -32,8 +32,8 @@ const end = async (
 ) => {
   await t.database.sql(
     `WITH gone AS (DELETE FROM belfry.ready WHERE run_id = $1 RETURNING *)
-     INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state, reason, started_at,
-       retry_at, error_code, error_message, http_status, response)
+     INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state,
+       reason, started_at, retry_at, error_code, error_message, http_status, response)
      SELECT run_id, attempt, tenant_id, lease_epoch, session_id, $2, $3, $4, claimed_at,
        CASE WHEN $3::text IS NULL THEN now() + interval '1 min' END, $5, $5, $6, 'answer' FROM gone`,
     [id, outcome, state, reason ?? null, code ?? null, status ?? null],
@@ -156,7 +156,8 @@ describe('cancel', () => {
       })
       expect(canceled.body.attemptList).toMatchObject([{ number: 0, outcome: 'canceled' }])
       const live = await t.database.sql(
-        'SELECT run_id FROM belfry.ready WHERE run_id = $1 UNION SELECT run_id FROM belfry.delayed WHERE run_id = $1',
+        `SELECT run_id FROM belfry.ready WHERE run_id = $1
+         UNION SELECT run_id FROM belfry.delayed WHERE run_id = $1`,
         [id],
       )
       expect(live).toEqual([])
@@ -182,7 +183,7 @@ describe('cancel', () => {
     await end(id)
     expect((await cancel(id)).body).toMatchObject({
       code: 'invalid_state',
-      detail: expect.stringContaining('succeeded'),
+      detail: expect.stringContaining('succeeded') as string,
     })
   })
 
@@ -192,8 +193,8 @@ describe('cancel', () => {
       const [answer] = await Promise.all([cancel(id), claim(id)])
       expect(answer.status).toBe(202)
       const run = await get(id)
-      if (run.state === 'canceled') expect(run.attemptList).toHaveLength(1)
-      else expect(run).toMatchObject({ state: 'running', cancelRequested: true })
+      expect(run.attemptList).toHaveLength(1)
+      expect(['canceled false', 'running true']).toContain(`${run.state} ${run.cancelRequested}`)
     }
   })
 })
@@ -207,7 +208,7 @@ describe('lists', () => {
     await call('POST', '/v1/jobs', httpJob('two'))
     const schedule = (await call('POST', '/v1/schedules', { name: 's', job: 'two', every: '1h' })).body
     const run = async (job: string, more: object = {}) =>
-      (await call('POST', '/v1/runs', { job, ...more })).body.id as string
+      (await call('POST', '/v1/runs', { job, ...more })).body.id
     const pending = await run('one')
     const delayed = await run('one', { runAt: '2090-01-01T00:00:00Z' })
     const running = await run('two')

@@ -1,4 +1,5 @@
-// Schedules over the API, on virtual time: what is planned first, what an edit moves, pause, resume, trigger, history.
+// Schedules over the API, on virtual time: what is planned first, what an edit moves, pause, resume, trigger,
+// history.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
 

@@ -1,5 +1,5 @@
-// The claim in Postgres beyond the conformance suite: how it and the completion are planned, whatever the statistics say,
-// and that a claim and the end of its session never cross.
+// The claim in Postgres beyond the conformance suite: how it and the completion are planned, whatever the
+// statistics say, and that a claim and the end of its session never cross.
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { claimRuns } from '../../packages/server/src/postgres/statements/claim.ts'
@@ -17,13 +17,11 @@ type PlanNode = {
 
 let fixture: RunningFixture
 let client: pg.Client
-let sessionId: string
 
 beforeAll(async () => {
   fixture = await createRunningFixture()
   client = new pg.Client(fixture.database.adminConnection)
   await client.connect()
-  sessionId = await fixture.openSession()
   await fixture.addRuns(await fixture.addJob(), 20)
 })
 afterAll(async () => {
@@ -31,21 +29,21 @@ afterAll(async () => {
   await fixture.drop()
 })
 
-const claimArguments = [`'${sessionId}'`, "'{default}'", "'{-Infinity}'", "'{500}'", "'{http}'", '1000']
+const nobody = "'00000000-0000-0000-0000-000000000001'"
 const statements = [
   {
     name: 'claim',
     text: claimRuns.text,
     types: 'uuid, text[], float8[], int[], text[], float8',
-    args: claimArguments.map((each, index) => (index === 0 ? "'00000000-0000-0000-0000-000000000001'" : each)),
+    args: [nobody, "'{default}'", "'{-Infinity}'", "'{500}'", "'{http}'", '1000'],
     indexes: { ready: ['ready_claim', 'ready_pkey'], session: ['session_pkey'] },
   },
   {
     name: 'complete',
     text: completeAttempts.text,
-    types:
-      'uuid[], bigint[], text[], text[], text[], float8[], text[], float8[], float8[], text[], text[], smallint[], text[], boolean[], uuid',
-    args: [...Array.from({ length: 14 }, () => "'{}'"), "'00000000-0000-0000-0000-000000000001'"],
+    types: `uuid[], bigint[], text[], text[], text[], float8[], text[], float8[], float8[], text[], text[],
+        smallint[], text[], boolean[], uuid`,
+    args: [...Array.from({ length: 14 }, () => "'{}'"), nobody],
     indexes: { ready: ['ready_pkey', 'ready_held'] },
   },
   {
@@ -61,7 +59,9 @@ const statements = [
 const statistics = {
   'empty and vacuumed': ['DELETE FROM belfry.ready', 'VACUUM ANALYZE belfry.ready'],
   'never looked at': ['TRUNCATE belfry.ready'],
-  'stale: one page, three rows': ["UPDATE pg_class SET relpages = 1, reltuples = 3 WHERE relname LIKE 'ready%'"],
+  'stale: one page, three rows': [
+    "UPDATE pg_class SET relpages = 1, reltuples = 3 WHERE relname LIKE 'ready%'",
+  ],
   huge: ["UPDATE pg_class SET relpages = 1, reltuples = 1e9 WHERE relname LIKE 'ready%'"],
 }
 
@@ -71,7 +71,9 @@ describe.each(Object.entries(statistics))('with statistics %s', (_, prepare) => 
       for (const each of prepare) await client.query(each)
       const plan = await explain(mode, text, types, args)
       for (const [table, allowed] of Object.entries(indexes)) {
-        const scans = plan.filter((node) => node['Relation Name'] === table && node['Node Type'] !== 'ModifyTable')
+        const scans = plan.filter(
+          (node) => node['Relation Name'] === table && node['Node Type'] !== 'ModifyTable',
+        )
         expect(scans.length).toBeGreaterThan(0)
         for (const scan of scans) {
           expect(['Index Scan', 'Index Only Scan']).toContain(scan['Node Type'])
@@ -92,7 +94,12 @@ test('the rows to claim come off the index in order: no sort below the limit', a
 })
 
 /** Plans as the runtime does: under the engine's role and settings, through a prepared statement. */
-async function explainTree(mode: string, text: string, types: string, args: readonly string[]): Promise<PlanNode> {
+async function explainTree(
+  mode: string,
+  text: string,
+  types: string,
+  args: readonly string[],
+): Promise<PlanNode> {
   await client.query('BEGIN')
   try {
     await client.query(enterScope.text, ['belfry_engine', '', '10000', '10000'])
@@ -110,7 +117,12 @@ async function explainTree(mode: string, text: string, types: string, args: read
   }
 }
 
-async function explain(mode: string, text: string, types: string, args: readonly string[]): Promise<PlanNode[]> {
+async function explain(
+  mode: string,
+  text: string,
+  types: string,
+  args: readonly string[],
+): Promise<PlanNode[]> {
   const flatten = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flatten)]
   return flatten(await explainTree(mode, text, types, args))
 }
@@ -133,7 +145,6 @@ describe('a claim and the end of its session', () => {
     const session = await fixture.openSession()
     await client.query('BEGIN')
     await client.query(claimRuns.text, [session, ['cross'], ['-Infinity'], [10], ['http'], 1_000])
-    await fixture.database.sql("UPDATE belfry.ready SET available_at = now() WHERE run_id <> $1", [runId])
     const expired = "UPDATE belfry.session SET expires_at = now() - interval '1 s' WHERE id = $1"
     await fixture.database.sql(expired, [session])
     expect((await fixture.store.endExpiredSessions()).sessionIds).not.toContain(session)
@@ -149,7 +160,12 @@ describe('a claim and the end of its session', () => {
     const session = await fixture.openSession()
     await client.query('BEGIN')
     await client.query('DELETE FROM belfry.session WHERE id = $1', [session])
-    const claimed = fixture.queue.claim({ sessionId: session, shares, handlers: ['http'], deadlineMarginMs: 0 })
+    const claimed = fixture.queue.claim({
+      sessionId: session,
+      shares,
+      handlers: ['http'],
+      deadlineMarginMs: 0,
+    })
     await client.query('COMMIT')
     expect(await claimed).toMatchObject({ runs: [], alive: false })
   })

@@ -1,7 +1,14 @@
 // Ends of attempts: fenced, whole, repeatable, and never against a cancel.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { ClaimedRun } from '../../packages/server/src/ports/run-queue.ts'
-import { createRunningFixture, newId, retriedEnd, type RunningFixture, succeededEnd, type TestJob } from '../support/running.ts'
+import {
+  createRunningFixture,
+  newId,
+  retriedEnd,
+  type RunningFixture,
+  succeededEnd,
+  type TestJob,
+} from '../support/running.ts'
 
 let fixture: RunningFixture
 let job: TestJob
@@ -20,7 +27,12 @@ beforeEach(async () => {
 async function claimed(count: number): Promise<readonly ClaimedRun[]> {
   await fixture.addRuns(job, count)
   const shares = [{ queue: 'default', minTag: -Infinity, limit: count }]
-  const { runs } = await fixture.queue.claim({ sessionId, shares, handlers: ['http'], deadlineMarginMs: 1_000 })
+  const { runs } = await fixture.queue.claim({
+    sessionId,
+    shares,
+    handlers: ['http'],
+    deadlineMarginMs: 1_000,
+  })
   expect(runs).toHaveLength(count)
   return runs
 }
@@ -39,7 +51,14 @@ describe('an applied end', () => {
     expect(Math.abs(nowMs - Date.now())).toBeLessThan(60_000)
     expect(await fixture.place(run.runId)).toMatchObject({ place: 'ended', run_state: 'succeeded' })
     expect(await fixture.attempts(run.runId)).toMatchObject([
-      { number: 1, outcome: 'succeeded', lease_epoch: 1, session_id: sessionId, http_status: 200, response: 'ok' },
+      {
+        number: 1,
+        outcome: 'succeeded',
+        lease_epoch: 1,
+        session_id: sessionId,
+        http_status: 200,
+        response: 'ok',
+      },
     ])
   })
 
@@ -48,10 +67,9 @@ describe('an applied end', () => {
     const before = Date.now()
     const { applied } = await fixture.store.complete(sessionId, [retriedEnd(run)])
     expect(applied).toEqual([{ runId: run.runId, runState: null }])
-    const [row] = await fixture.database.sql<Record<string, unknown> & { due_at: Date; run_id: string; shard: number }>(
-      'SELECT * FROM belfry.delayed WHERE run_id = $1',
-      [run.runId],
-    )
+    const [row] = await fixture.database.sql<
+      Record<string, unknown> & { due_at: Date; run_id: string; shard: number }
+    >('SELECT * FROM belfry.delayed WHERE run_id = $1', [run.runId])
     expect(row).toMatchObject({
       tenant_id: fixture.tenantId,
       job_id: job.id,
@@ -88,7 +106,8 @@ describe('an applied end', () => {
     expect(applied).toHaveLength(500)
     const [count] = await fixture.database.sql<{ delayed: number; ended: number; ready: number }>(
       `SELECT (SELECT count(*)::int FROM belfry.delayed WHERE run_id = ANY ($1)) AS delayed,
-              (SELECT count(*)::int FROM belfry.attempt WHERE run_id = ANY ($1) AND run_state = 'succeeded') AS ended,
+              (SELECT count(*)::int FROM belfry.attempt WHERE run_id = ANY ($1)
+                AND run_state = 'succeeded') AS ended,
               (SELECT count(*)::int FROM belfry.ready) AS ready`,
       [runs.map((run) => run.runId)],
     )
@@ -104,7 +123,7 @@ describe('an applied end', () => {
 })
 
 describe('a refused end', () => {
-  test('of another epoch, another session or an unknown run changes nothing; the others of its batch apply', async () => {
+  test('of another epoch, another session or an unknown run changes nothing', async () => {
     const [stale, mine, foreign] = await claimed(3)
     if (stale === undefined || mine === undefined || foreign === undefined) throw new Error('too few runs')
     const { applied } = await fixture.store.complete(sessionId, [
@@ -123,11 +142,15 @@ describe('a refused end', () => {
 
   test('incident 7: what a worker without lease reports does not touch the run of the next one', async () => {
     const first = await claimedOne()
-    await fixture.store.complete(sessionId, [retriedEnd(first, { retryDelayMs: 0, outcome: 'lost', countAs: 'crash' })])
+    await fixture.store.complete(sessionId, [
+      retriedEnd(first, { retryDelayMs: 0, outcome: 'lost', countAs: 'crash' }),
+    ])
     await backToReady(first.runId)
     const second = await fixture.openSession()
     const shares = [{ queue: 'default', minTag: -Infinity, limit: 1 }]
-    const [again] = (await fixture.queue.claim({ sessionId: second, shares, handlers: ['http'], deadlineMarginMs: 0 })).runs
+    const [again] = (
+      await fixture.queue.claim({ sessionId: second, shares, handlers: ['http'], deadlineMarginMs: 0 })
+    ).runs
     expect(again?.leaseEpoch).toBeGreaterThan(first.leaseEpoch)
     const late = await fixture.store.complete(sessionId, [retriedEnd(first)])
     expect(late.applied).toEqual([])
@@ -142,9 +165,11 @@ describe('a refused end', () => {
 async function backToReady(runId: string): Promise<void> {
   await fixture.database.sql(
     `WITH due AS (DELETE FROM belfry.delayed WHERE run_id = $1 RETURNING *)
-     INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at,
+     INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
+       available_at,
        timeout_ms, lease_epoch, attempt, crash_count, failure_count)
-     SELECT run_id, tenant_id, job_id, job_version, queue, handler, 1, priority, now(), timeout_ms, lease_epoch, attempt,
+     SELECT run_id, tenant_id, job_id, job_version, queue, handler, 1, priority, now(), timeout_ms,
+       lease_epoch, attempt,
        crash_count, failure_count FROM due`,
     [runId],
   )
@@ -217,14 +242,15 @@ describe('a session', () => {
     expect(await fixture.store.renewSession(id, 60_000)).toMatchObject({ alive: false })
   })
 
-  test('that holds nothing is gone when closed; one that still holds runs is left to the rescuer at once', async () => {
+  test('that is closed is gone, or left to the rescuer at once if it still holds runs', async () => {
     const empty = await fixture.openSession()
     await fixture.store.closeSession(empty)
     const run = await claimedOne()
     await fixture.store.closeSession(sessionId)
-    const rows = await fixture.database.sql<{ id: string }>('SELECT id FROM belfry.session WHERE id = ANY ($1)', [
-      [empty, sessionId],
-    ])
+    const rows = await fixture.database.sql<{ id: string }>(
+      'SELECT id FROM belfry.session WHERE id = ANY ($1)',
+      [[empty, sessionId]],
+    )
     expect(rows.map((row) => row.id)).toEqual([sessionId])
     expect((await fixture.store.endExpiredSessions()).sessionIds).toContain(sessionId)
     expect((await fixture.store.stuckRuns(null, 10)).runs.map((each) => each.runId)).toEqual([run.runId])

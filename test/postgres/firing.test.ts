@@ -1,4 +1,5 @@
-// The firing transaction against real Postgres with a clock that the test moves: what it writes, and what it refuses.
+// The firing transaction against real Postgres with a clock that the test moves: what it writes, and what it
+// refuses.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Firing, PlannedOccurrence, TimerFire } from '../../packages/server/src/ports/firing.ts'
 import type { HeldShard, Leadership } from '../../packages/server/src/ports/leadership.ts'
@@ -51,7 +52,9 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   await leadership.resign(nodeId)
-  await fixture.database.sql('TRUNCATE belfry.timer, belfry.occurrence, belfry.run, belfry.ready, belfry.delayed')
+  await fixture.database.sql(
+    'TRUNCATE belfry.timer, belfry.occurrence, belfry.run, belfry.ready, belfry.delayed',
+  )
 })
 
 describe('a fire', () => {
@@ -68,10 +71,23 @@ describe('a fire', () => {
       { scheduleId: id, scheduledForMs: t0, outcome: 'ran', runId, queue: 'default', dueAtMs: t0 },
     ])
     const [run] = await fixture.database.sql('SELECT * FROM belfry.run')
-    expect(run).toMatchObject({ id: runId, schedule_id: id, source: 'schedule', input: { hello: 'world' }, job_version: 1 })
+    expect(run).toMatchObject({
+      id: runId,
+      schedule_id: id,
+      source: 'schedule',
+      input: { hello: 'world' },
+      job_version: 1,
+    })
     expect(run?.['scheduled_for']).toEqual(new Date(t0))
     const [ready] = await fixture.database.sql('SELECT * FROM belfry.ready')
-    expect(ready).toMatchObject({ run_id: runId, tag: 1, attempt: 0, handler: 'http', timeout_ms: 60_000, session_id: null })
+    expect(ready).toMatchObject({
+      run_id: runId,
+      tag: 1,
+      attempt: 0,
+      handler: 'http',
+      timeout_ms: 60_000,
+      session_id: null,
+    })
     const [timer] = await fixture.database.sql('SELECT * FROM belfry.timer')
     expect(timer).toMatchObject({ last_run_id: runId, gen: '1' })
     expect(timer?.['due_at']).toEqual(new Date(t0 + 10_000))
@@ -89,9 +105,15 @@ describe('a fire', () => {
   })
 
   test('is one transaction for many timers, and only the right ones move', async () => {
-    const seeds = Array.from({ length: 50 }, (_, i) => fixture.addSchedule({ scheduledForMs: i % 2 === 0 ? t0 : t0 + 1 }))
+    const seeds = Array.from({ length: 50 }, (_, i) =>
+      fixture.addSchedule({ scheduledForMs: i % 2 === 0 ? t0 : t0 + 1 }),
+    )
     const all = await Promise.all(seeds)
-    const result = await firing.fire(nodeId, terms, all.map((id) => fireOf(id)))
+    const result = await firing.fire(
+      nodeId,
+      terms,
+      all.map((id) => fireOf(id)),
+    )
     expect(result.movedScheduleIds).toHaveLength(25)
     expect(await fixture.count('occurrence')).toBe(25)
     expect(await fixture.count('ready')).toBe(25)
@@ -99,11 +121,15 @@ describe('a fire', () => {
 
   test('keeps to the microsecond where a due instant has one', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
-    const sql = `UPDATE belfry.timer SET due_at = '2026-06-01 11:59:59.123457+00', scheduled_for = '2026-06-01 11:00:00+00'`
-    await fixture.database.sql(sql)
+    const at = ['2026-06-01 11:59:59.123457+00', '2026-06-01 11:00:00+00']
+    await fixture.database.sql('UPDATE belfry.timer SET due_at = $1, scheduled_for = $2', at)
     const fine = t0 - 1_000 + 123.457
-    expect((await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: fine + 0.001 })])).movedScheduleIds).toEqual([])
-    expect((await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: fine })])).movedScheduleIds).toEqual([id])
+    expect(
+      (await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: fine + 0.001 })])).movedScheduleIds,
+    ).toEqual([])
+    expect(
+      (await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: fine })])).movedScheduleIds,
+    ).toEqual([id])
   })
 
   test('records missed planned times with their reason and number', async () => {
@@ -111,11 +137,13 @@ describe('a fire', () => {
     const missed = { outcome: 'missed', reason: 'catch_up_latest', runId: null } as const
     const occurrences = [ran(t0 - 50_000, { ...missed, missedCount: 4 }), ran(t0 - 10_000, missed), ran(t0)]
     await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: t0 - 50_000, occurrences })])
-    expect((await fixture.occurrences(id)).map((row) => [row.outcome, row.reason, row.missed_count])).toEqual([
-      ['missed', 'catch_up_latest', '4'],
-      ['missed', 'catch_up_latest', '1'],
-      ['ran', null, '1'],
-    ])
+    expect((await fixture.occurrences(id)).map((row) => [row.outcome, row.reason, row.missed_count])).toEqual(
+      [
+        ['missed', 'catch_up_latest', '4'],
+        ['missed', 'catch_up_latest', '1'],
+        ['ran', null, '1'],
+      ],
+    )
     expect(await fixture.count('run')).toBe(1)
   })
 })
@@ -132,13 +160,22 @@ describe('a fire is refused', () => {
   test('when the term ran out, another took over, or the number is old (G8)', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
     await setNow(t0 + termMs)
-    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({ movedScheduleIds: [], heldShards: [] })
+    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({
+      movedScheduleIds: [],
+      heldShards: [],
+    })
     const other = { id: newId(), host: 'h', version: '0' }
     expect((await leadership.renew(other, termMs)).held).toHaveLength(64)
-    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({ movedScheduleIds: [], heldShards: [] })
+    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({
+      movedScheduleIds: [],
+      heldShards: [],
+    })
     await leadership.resign(other.id)
     const again = await leadership.renew(node, termMs)
-    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({ movedScheduleIds: [], heldShards: [] })
+    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({
+      movedScheduleIds: [],
+      heldShards: [],
+    })
     expect(await fixture.count('occurrence')).toBe(0)
     expect((await firing.fire(nodeId, again.held, [fireOf(id)])).movedScheduleIds).toEqual([id])
   })
@@ -160,7 +197,7 @@ describe('a fire is refused', () => {
     const editor = fixture.database.open()
     const bump = { name: 'test_bump', text: 'UPDATE belfry.timer SET gen = gen + 1 WHERE schedule_id = $1' }
     const { result } = await editor.transaction({ role: 'belfry_engine' }, async (tx) => {
-      await tx.query(bump as never, [id])
+      await tx.query(bump, [id])
       const fired = firing.fire(nodeId, terms, [fireOf(id)])
       await untilWaiting(1)
       return { result: fired }
@@ -174,7 +211,9 @@ describe('exactly once', () => {
   test('a planned time that has its row gets no second run, and the timer goes on (incident 3)', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
     await firing.fire(nodeId, terms, [fireOf(id)])
-    await fixture.database.sql('UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2', [new Date(t0)])
+    await fixture.database.sql('UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2', [
+      new Date(t0),
+    ])
     const result = await firing.fire(nodeId, terms, [fireOf(id, { gen: 2 })])
     expect(result).toMatchObject({ movedScheduleIds: [id], fired: [] })
     expect(await fixture.count('run')).toBe(1)
@@ -196,17 +235,39 @@ describe('exactly once', () => {
     const lock = { name: 'test_lock', text: 'SELECT FROM belfry.timer WHERE schedule_id = $1 FOR UPDATE' }
     let fired: Promise<unknown> | undefined
     await blocker.transaction({ role: 'belfry_engine' }, async (tx) => {
-      await tx.query(lock as never, [id])
+      await tx.query(lock, [id])
       fired = firing.fire(nodeId, terms, [fireOf(id)]).catch((error: unknown) => error)
       await untilWaiting(1)
       await fixture.database.sql(
-        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND wait_event_type = 'Lock'`,
       )
       await fired
     })
     expect(await fired).toMatchObject({ code: 'database_unavailable' })
     expect(await fixture.count('occurrence')).toBe(0)
     expect((await firing.fire(nodeId, terms, [fireOf(id)])).movedScheduleIds).toEqual([id])
+  })
+})
+
+describe('a fire under way', () => {
+  test('is not overtaken, even when the term runs out meanwhile; the own renewal does not wait', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    const blocker = fixture.database.open()
+    const lock = { name: 'test_lock', text: 'SELECT FROM belfry.timer WHERE schedule_id = $1 FOR UPDATE' }
+    const other = { id: newId(), host: 'h', version: '0' }
+    let fired: ReturnType<Firing['fire']> | undefined
+    await blocker.transaction({ role: 'belfry_engine' }, async (tx) => {
+      await tx.query(lock, [id])
+      fired = firing.fire(nodeId, terms, [fireOf(id)])
+      await untilWaiting(1)
+      expect((await leadership.renew(node, termMs)).held).toHaveLength(64)
+      await setNow(t0 + termMs)
+      expect((await leadership.renew(other, termMs)).held).toEqual([])
+    })
+    expect(await fired).toMatchObject({ movedScheduleIds: [id] })
+    expect((await leadership.renew(other, termMs)).held).toHaveLength(64)
+    await leadership.resign(other.id)
   })
 })
 
@@ -219,7 +280,9 @@ describe('overlap skip', () => {
     await between(first.fired[0]?.runId ?? '')
     await setNow(t0 + 10_000)
     const occurrences = [ran(t0 + 10_000)]
-    await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: t0 + 10_000, next: next(2), occurrences })])
+    await firing.fire(nodeId, terms, [
+      fireOf(id, { expectedDueAtMs: t0 + 10_000, next: next(2), occurrences }),
+    ])
     const rows = await fixture.occurrences(id)
     return rows[1]?.reason ?? rows[1]?.outcome
   }
@@ -231,9 +294,11 @@ describe('overlap skip', () => {
 
   test('while the last run waits for its next attempt', async () => {
     const move = `WITH gone AS (DELETE FROM belfry.ready RETURNING *)
-      INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority, timeout_ms,
-        lease_epoch, attempt, crash_count)
-      SELECT run_id, tenant_id, job_id, job_version, belfry.now(), 0, queue, handler, priority, timeout_ms, 1, 1, 0 FROM gone`
+      INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler,
+        priority, timeout_ms, lease_epoch, attempt, crash_count)
+      SELECT run_id, tenant_id, job_id, job_version, belfry.now(), 0, queue, handler,
+        priority, timeout_ms, 1, 1, 0
+      FROM gone`
     expect(await fireTwice(() => fixture.database.sql(move))).toBe('overlap')
   })
 

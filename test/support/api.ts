@@ -1,5 +1,5 @@
-// The API on a fresh test database, with everything real but the network: requests are injected. Hints and events are
-// kept for a look. `call` sends JSON with a key and answers status, headers and body.
+// The API on a fresh test database, with everything real but the network: requests are injected. Hints and
+// events are kept for a look. `call` sends JSON with a key and answers status, headers and body.
 import { createTagClock } from '../../packages/server/src/domain/fair-queue.ts'
 import type { Scope } from '@belfry/contract'
 import { createSystemIds } from '../../packages/server/src/adapters/system/ids.ts'
@@ -15,14 +15,49 @@ import { createAuthenticator, keyMint } from '../../packages/server/src/security
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
 import { realClock } from './real-clock.ts'
 
+/**
+ * Every field that a test reads from an answer, as if all were there: one that is missing fails the
+ * expectation on it. Not there at all (undefined at run time) after 204.
+ */
+export type AnswerBody = {
+  readonly id: string
+  readonly name: string
+  readonly instance: string
+  readonly code: string
+  readonly status: number
+  readonly retryable: boolean
+  readonly detail: string
+  readonly errors: readonly { readonly pointer: string; readonly message: string }[]
+  readonly items: readonly AnswerBody[]
+  readonly nextCursor: string | null
+  readonly version: number
+  readonly handler: { readonly kind: string; readonly url: string }
+  readonly jobId: string
+  readonly state: string
+  readonly every: string | null
+  readonly endAt: string | null
+  readonly catchUp: unknown
+  readonly notes: readonly string[]
+  readonly nextAt: string
+  readonly scheduledFor: string
+  readonly nextAttemptAt: string | null
+  readonly startedAt: string | null
+  readonly finishedAt: string | null
+  readonly lateMs: number | null
+  readonly cancelRequested: boolean
+  readonly input: unknown
+  readonly attemptList: readonly unknown[]
+  readonly secret: string
+  readonly expiresAt: string | null
+  readonly revokedAt: string | null
+  readonly lastUsedAt: string | null
+}
+
 export type Answer = {
   readonly status: number
   readonly headers: Readonly<Record<string, string | undefined>>
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects
-  readonly body: Body
+  readonly body: AnswerBody
 }
-// oxlint-disable-next-line typescript/no-explicit-any
-type Body = any
 
 export type CallOptions = {
   readonly key?: string | null
@@ -63,7 +98,7 @@ const tables = [
 ]
 
 /** Refuses what the tests call forbidden: loopback by address. */
-export const testEgress: ApiOptions['egress'] = {
+const testEgress: ApiOptions['egress'] = {
   checkTargetUrl: (url) =>
     new URL(url).hostname.startsWith('169.254.')
       ? {
@@ -126,7 +161,7 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
       return {
         status: response.statusCode,
         headers: response.headers as Answer['headers'],
-        body: text === '' ? undefined : (JSON.parse(text) as Body),
+        body: (text === '' ? undefined : JSON.parse(text)) as AnswerBody,
       }
     },
     async counts() {

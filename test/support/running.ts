@@ -1,5 +1,5 @@
-// What tests of the running half share: a database with a tenant and jobs, ready runs put there by hand, a handler that
-// does as it is told, and events kept in a list. SQL here arranges and looks, as the superuser.
+// What tests of the running half share: a database with a tenant and jobs, ready runs put there by hand, a
+// handler that does as it is told, and events kept in a list. SQL here arranges and looks, as the superuser.
 import { randomBytes } from 'node:crypto'
 import type { EngineEventName, EngineEvents, JobDefinition } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
@@ -104,9 +104,11 @@ export async function createRunningFixture(): Promise<RunningFixture> {
       const full = jobDefinitionSchema.parse({ handler, ...definition })
       await database.sql(
         `WITH job AS (
-           INSERT INTO belfry.job (id, tenant_id, name, handler, queue, priority, attempt_timeout_ms, definition)
+           INSERT INTO belfry.job (id, tenant_id, name, handler, queue, priority, attempt_timeout_ms,
+             definition)
            VALUES ($1, $2, $3, 'http', $4, $5, $6, $7) RETURNING id, tenant_id, definition)
-         INSERT INTO belfry.job_version (job_id, version, tenant_id, definition) SELECT id, 1, tenant_id, definition FROM job`,
+         INSERT INTO belfry.job_version (job_id, version, tenant_id, definition) SELECT id, 1, tenant_id,
+           definition FROM job`,
         [id, tenant, `job-${id}`, full.queue, full.priority, full.attemptTimeoutMs, JSON.stringify(full)],
       )
       return { id, tenantId: tenant, definition: full }
@@ -119,7 +121,8 @@ export async function createRunningFixture(): Promise<RunningFixture> {
     },
     attempts: (runId) =>
       database.sql<AttemptRow>(
-        `SELECT number, outcome, run_state, reason, lease_epoch::int, session_id, error_code, error_message, http_status,
+        `SELECT number, outcome, run_state, reason, lease_epoch::int, session_id, error_code,
+                error_message, http_status,
                 response, retry_at
          FROM belfry.attempt WHERE run_id = $1 ORDER BY number`,
         [runId],
@@ -139,10 +142,12 @@ async function addRuns(
   const { definition } = job
   await database.sql(
     `WITH made AS (
-       INSERT INTO belfry.run (id, tenant_id, job_id, job_version, scheduled_for, source, queue, priority, input, due_at)
+       INSERT INTO belfry.run (id, tenant_id, job_id, job_version, scheduled_for, source, queue, priority,
+         input, due_at)
        SELECT id, $2, $3, 1, $4, 'manual', $5, 0, $6::jsonb, belfry.now() FROM unnest($1::uuid[]) AS id
        RETURNING id)
-     INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms)
+     INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
+       available_at, timeout_ms)
      SELECT id, $2, $3, 1, $5, 'http', $7::float8 + place - 1, 0, belfry.now(), $8
      FROM unnest($1::uuid[]) WITH ORDINALITY AS each (id, place)`,
     [
@@ -161,10 +166,12 @@ async function addRuns(
 
 async function placeOf(database: TestDatabase, runId: string): Promise<Place> {
   const rows = await database.sql<Place>(
-    `SELECT CASE WHEN session_id IS NULL THEN 'ready' ELSE 'running' END AS place, attempt, crash_count, failure_count,
+    `SELECT CASE WHEN session_id IS NULL THEN 'ready' ELSE 'running' END AS place, attempt, crash_count,
+      failure_count,
             lease_epoch::int, NULL AS run_state FROM belfry.ready WHERE run_id = $1
      UNION ALL
-     SELECT 'delayed', attempt, crash_count, failure_count, lease_epoch::int, NULL FROM belfry.delayed WHERE run_id = $1
+     SELECT 'delayed', attempt, crash_count, failure_count, lease_epoch::int, NULL FROM belfry.delayed
+       WHERE run_id = $1
      UNION ALL
      SELECT 'ended', number, 0, 0, lease_epoch::int, run_state FROM belfry.attempt
      WHERE run_id = $1 AND run_state IS NOT NULL`,

@@ -1,13 +1,17 @@
-// What tests of the scheduling half share: a database with a tenant and a job, schedules and delayed runs put there by
-// hand, schedulers with their electors as a process would have them, and a look at what was written. SQL here arranges
-// and looks, as the superuser.
+// What tests of the scheduling half share: a database with a tenant and a job, schedules and delayed runs put
+// there by hand, schedulers with their electors as a process would have them, and a look at what was written.
+// SQL here arranges and looks, as the superuser.
 import { createSystemIds, systemRandom } from '../../packages/server/src/adapters/system/ids.ts'
 import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
 import { createTagClock } from '../../packages/server/src/domain/fair-queue.ts'
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
 import { createElector, type Elector } from '../../packages/server/src/engine/elector.ts'
 import { createLocalHints, type LocalHints } from '../../packages/server/src/engine/local-hints.ts'
-import { createScheduler, type Scheduler, type SchedulerOptions } from '../../packages/server/src/engine/scheduler.ts'
+import {
+  createScheduler,
+  type Scheduler,
+  type SchedulerOptions,
+} from '../../packages/server/src/engine/scheduler.ts'
 import type { Clock } from '../../packages/server/src/ports/clock.ts'
 import type { EventSink } from '../../packages/server/src/ports/event-sink.ts'
 import type { Firing, SchedulePlan } from '../../packages/server/src/ports/firing.ts'
@@ -24,7 +28,8 @@ export const zones = openZoneSource()
 export const newId = (): string => ids.uuidv7(Date.now())
 
 /** A UUIDv7 of the given shard: the low six bits of the last byte. */
-export const idInShard = (shard: number): string => `${newId().slice(0, 34)}${shard.toString(16).padStart(2, '0')}`
+export const idInShard = (shard: number): string =>
+  `${newId().slice(0, 34)}${shard.toString(16).padStart(2, '0')}`
 
 export type RecordedEvent = { readonly name: string; readonly payload: unknown }
 
@@ -214,8 +219,8 @@ async function addDelayed(
        INSERT INTO belfry.run (id, tenant_id, job_id, job_version, source, queue, priority, due_at)
        VALUES ($1, $2, $3, 1, 'manual', 'default', 0, $4))
      INSERT INTO belfry.delayed
-       (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority, timeout_ms, lease_epoch, attempt,
-        crash_count, failure_count)
+       (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority, timeout_ms,
+        lease_epoch, attempt, crash_count, failure_count)
      VALUES ($1, $2, $3, 1, $4, belfry.shard_of($1), 'default', 'http', 0, 60000, 7, $5, 1, 2)`,
     [id, seed.tenantId, seed.jobId, new Date(seed.dueAtMs), seed.attempt ?? 3],
   )
@@ -223,7 +228,11 @@ async function addDelayed(
 }
 
 /** Resolves when `holds` does; fails with `what` after the deadline. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>, deadlineMs = 20_000): Promise<void> {
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  deadlineMs = 20_000,
+): Promise<void> {
   const endMs = performance.now() + deadlineMs
   while (!(await holds())) {
     if (performance.now() > endMs) throw new Error(`not within ${deadlineMs} ms: ${what}`)

@@ -1,5 +1,6 @@
-// A clock that stands still until a test moves it. Timers fire in order of their instants, each with the clock standing
-// at its own; promises that hang on them go on in between. Wall time and monotonic time move together.
+// A clock that stands still until a test moves it. Timers fire in order of their instants, each with the
+// clock standing at its own; promises that hang on them go on in between. Wall time and monotonic time move
+// together.
 import type { Clock } from '../../packages/server/src/ports/clock.ts'
 
 export type VirtualClock = Clock & {

@@ -22,7 +22,7 @@ import { createPrinter } from './output/printer.ts'
 import type { OutputFormat } from './output/structured.ts'
 import { outputFormats } from './output/structured.ts'
 import { reportError } from './report-error.ts'
-import type { ServerModule } from './server-module.ts'
+import { loadServer } from './server-module.ts'
 
 /** Version of this package, which is that of all of Belfry. */
 function ownVersion(): string {
@@ -31,11 +31,6 @@ function ownVersion(): string {
 }
 
 const readNothing = async (): Promise<string> => ''
-
-async function loadServer(): Promise<ServerModule> {
-  const name: string = '@belfry/server'
-  return (await import(name)) as ServerModule
-}
 
 /** Fills what a caller left out. */
 function completed(io: Partial<Io> & Pick<Io, 'stdout' | 'stderr'>): Io {

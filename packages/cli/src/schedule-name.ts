@@ -14,6 +14,9 @@ function slug(text: string): string {
     .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
 }
 
+/** "20261201T023000Z": without what separates and without fractions of a second. */
+const compactTime = (text: string): string => text.replace(/\.\d+/, '').replace(/(\d)[-:](?=\d)/g, '$1')
+
 export type NameParts = {
   readonly url?: string | undefined
   readonly job?: string | undefined
@@ -27,7 +30,10 @@ export function derivedName(parts: NameParts, attempt: number): string {
   const host = parts.url !== undefined && URL.canParse(parts.url) ? new URL(parts.url).host : undefined
   const what = slug(parts.job ?? host ?? '') || 'schedule'
   const kind = (['every', 'cron', 'at'] as const).find((key) => parts[key] !== undefined)
-  const when = kind === undefined ? '' : slug(`${kind} ${parts[kind] ?? ''}`)
+  const when =
+    kind === undefined
+      ? ''
+      : slug(`${kind} ${kind === 'at' ? compactTime(parts.at ?? '') : (parts[kind] ?? '')}`)
   const suffix = attempt === 1 ? '' : `-${attempt}`
   const room = longest - suffix.length
   const name = [what, when]

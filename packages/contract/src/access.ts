@@ -1,11 +1,14 @@
-/** Tenants, API keys, and the scopes that say what a key may do. */
+/**
+ * Tenants, API keys, and the scopes that say what a key may do. The tenant of a call comes from its key and
+ * is never sent.
+ */
 import { z } from 'zod'
 import { idSchema, instantSchema, nameSchema, pageOf, pageQuery } from './common.ts'
 
 /**
- * `read`: look. `enqueue`: start runs of existing jobs. `operate`: pause, resume, trigger, cancel. `admin`: change jobs,
- * schedules and keys of the tenant. `platform`: make tenants and keys for them. A higher one contains those before it,
- * except `platform`, which stands alone.
+ * `read`: look. `enqueue`: start runs of existing jobs. `operate`: pause, resume, trigger, cancel. `admin`:
+ * change jobs, schedules and keys of the tenant. `platform`: make tenants and keys for them. A higher one
+ * contains those before it, except `platform`, which stands alone.
  */
 export const scopes = ['read', 'enqueue', 'operate', 'admin', 'platform'] as const
 export type Scope = (typeof scopes)[number]
@@ -63,10 +66,14 @@ export type Key = z.infer<typeof keySchema>
 export const keyCreatedSchema = z
   .strictObject({
     ...keySchema.shape,
-    secret: z.string().nullable().meta({
-      description:
-        'The whole key, shown this once and stored nowhere. Null when an Idempotency-Key replays the answer: if you never saw it, revoke this key and make another.',
-    }),
+    secret: z
+      .string()
+      .nullable()
+      .meta({
+        description:
+          'The whole key, shown this once and stored nowhere. Null when an Idempotency-Key replays the ' +
+          'answer: if you never saw it, revoke this key and make another.',
+      }),
   })
   .meta({ id: 'KeyCreated' })
 export type KeyCreated = z.infer<typeof keyCreatedSchema>

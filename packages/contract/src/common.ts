@@ -1,7 +1,7 @@
 /**
- * Schema parts that several resources share: ids, names, instants, durations, pages, limits. Every object schema of the
- * contract is strict: an unknown field is refused by name. In zod, `.optional()` after `.default()` still fills in the
- * default, so schemas of changes are written without defaults.
+ * Schema parts that several resources share: ids, names, instants, durations, pages, limits. Every object
+ * schema of the contract is strict: an unknown field is refused by name. In zod, `.optional()` after
+ * `.default()` still fills in the default, so schemas of changes are written without defaults.
  */
 import { z } from 'zod'
 
@@ -68,7 +68,10 @@ export const durationMsSchema = (max: number, min = 0) => z.int().min(min).max(m
 
 type JsonFault = { readonly path: (string | number)[]; readonly message: string }
 
-/** The first thing in a value that is not JSON, or that Postgres could not keep; undefined where there is none. */
+/**
+ * The first thing in a value that is not JSON, or that Postgres could not keep; undefined where there is
+ * none.
+ */
 function jsonFault(value: unknown, path: (string | number)[]): JsonFault | undefined {
   if (path.length > maxJsonDepth)
     return { path: [], message: `is nested deeper than ${maxJsonDepth} levels; flatten it` }
@@ -111,7 +114,8 @@ export const jsonSchema = z
     if (found !== undefined) {
       context.addIssue({ code: 'custom', path: found.path, message: found.message })
     } else if (utf8Bytes(JSON.stringify(value ?? null)) > maxInputBytes) {
-      const message = `must be at most ${maxInputBytes} bytes of JSON; store large data elsewhere and pass a reference`
+      const limit = `must be at most ${maxInputBytes} bytes of JSON`
+      const message = `${limit}; store large data elsewhere and pass a reference`
       context.addIssue({ code: 'custom', message })
     }
   })

@@ -1,6 +1,7 @@
 /**
- * The one table of errors: code, HTTP status, title, whether trying again can help. A code is never reused for another
- * meaning. Every surface (API problem, CLI, SDK) shows the same code; `docs/reference/errors.md` is generated from here.
+ * The one table of errors: code, HTTP status, title, whether trying again can help. A code is never reused
+ * for another meaning. Every surface (API problem, CLI, SDK) shows the same code; `docs/reference/errors.md`
+ * is generated from here.
  */
 
 type ErrorRow = { readonly status: number; readonly title: string; readonly retryable: boolean }
@@ -45,7 +46,10 @@ export const errorTable = {
 
 export type ErrorCode = keyof typeof errorTable
 
-/** One fault in what was sent: `pointer` is an RFC 6901 JSON pointer into the body, or `/query/…`, `/headers/…`, `/params/…`. */
+/**
+ * One fault in what was sent: `pointer` is an RFC 6901 JSON pointer into the body, or `/query/…`,
+ * `/headers/…`, `/params/…`.
+ */
 export type ErrorDetail = { readonly pointer: string; readonly message: string }
 
 /** The error that crosses every border inside Belfry. `message` says what is wrong and how to mend it. */

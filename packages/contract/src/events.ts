@@ -1,6 +1,6 @@
 /**
- * Events that the engine's roles emit. They carry facts, not words: logs, metrics and traces subscribe to them
- * (`server/src/telemetry`), and nothing in the engine depends on who listens. Each row is documented in
+ * Events that the engine's roles emit. They carry facts, not words: logs, metrics and traces subscribe to
+ * them (`server/src/telemetry`), and nothing in the engine depends on who listens. Each row is documented in
  * `docs/reference/events.md`. Ids are strings; `…Ms` are milliseconds.
  */
 import type { AttemptOutcome, OccurrenceOutcome, RunSource, RunState } from './states.ts'

@@ -1,4 +1,7 @@
-/** Jobs: handler, retry policy, timeouts, delivery. A job is versioned: each change of its definition is a new version. */
+/**
+ * Jobs: handler, retry policy, timeouts, delivery. A job is versioned: each change of its definition is a new
+ * version.
+ */
 import { z } from 'zod'
 import {
   durationMsSchema,
@@ -151,8 +154,8 @@ export const jobSchema = z
 export type Job = z.infer<typeof jobSchema>
 
 /**
- * Merge of the fields given, `retry` field by field and `handler` as a whole; whatever changes makes a new version, and
- * runs that exist keep theirs.
+ * Merge of the fields given, `retry` field by field and `handler` as a whole; whatever changes makes a new
+ * version, and runs that exist keep theirs.
  */
 export const jobUpdateSchema = z
   .strictObject({

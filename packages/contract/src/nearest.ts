@@ -23,7 +23,10 @@ export function editDistance(left: string, right: string): number {
   return previous[right.length] ?? 0
 }
 
-/** The known word nearest to `word`, ignoring case, if near enough to be meant; `word` is looked at up to 64 characters. */
+/**
+ * The known word nearest to `word`, ignoring case, if near enough to be meant; `word` is looked at up to 64
+ * characters.
+ */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   const wanted = word.slice(0, 64).toLowerCase()
   const limit = Math.max(1, Math.floor(wanted.length / 3))

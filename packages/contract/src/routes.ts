@@ -1,7 +1,7 @@
 /**
- * The table of API routes: method, path, the scope a key needs, what comes in, what goes out, which errors it documents.
- * The server registers exactly these, the OpenAPI document is made of them, the client and the tests walk them.
- * A route without a scope does not exist: deny is the default.
+ * The table of API routes: method, path, the scope a key needs, what comes in, what goes out, which errors it
+ * documents. The server registers exactly these, the OpenAPI document is made of them, the client and the
+ * tests walk them. A route without a scope does not exist: deny is the default.
  */
 import { z } from 'zod'
 import * as access from './access.ts'

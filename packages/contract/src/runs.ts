@@ -1,4 +1,7 @@
-/** Runs and their attempts: one execution of a job, its tries, what each answered. */
+/**
+ * Runs and their attempts: one execution of a job, its tries, what each answered. What is listed is a
+ * summary; the run itself has its input and attempts.
+ */
 import { z } from 'zod'
 import {
   idSchema,

@@ -1,4 +1,7 @@
-/** Schedules and their occurrences: when a job fires, what happened at each planned time. */
+/**
+ * Schedules and their occurrences: when a job fires, what happened at each planned time. The timing is text
+ * as people write it; the server compiles it and refuses what can never fire.
+ */
 import { z } from 'zod'
 import {
   durationMsSchema,
@@ -21,12 +24,10 @@ const timing = {
   at: safeText(64, 1)
     .optional()
     .meta({ description: 'One time: RFC 3339 with offset, or wall time without one in `zone`' }),
-  every: safeText(64, 1)
-    .optional()
-    .meta({
-      description:
-        'A rate: "90s", "5m", "1h", "1d" or "rate(5 minutes)", anchored at `startAt`, else at creation',
-    }),
+  every: safeText(64, 1).optional().meta({
+    description:
+      'A rate: "90s", "5m", "1h", "1d" or "rate(5 minutes)", anchored at `startAt`, else at creation',
+  }),
   cron: safeText(256, 1).optional().meta({ description: 'A calendar expression in `dialect`' }),
   dialect: z.enum(['unix']).default('unix'),
   zone: safeText(64, 1)
@@ -60,11 +61,9 @@ const policies = {
 
 const target = {
   job: nameSchema.optional().meta({ description: 'Name of an existing job' }),
-  handler: jobDefinitionSchema.shape.handler
-    .optional()
-    .meta({
-      description: 'Instead of `job`: a job of the same name as the schedule is made with this handler',
-    }),
+  handler: jobDefinitionSchema.shape.handler.optional().meta({
+    description: 'Instead of `job`: a job of the same name as the schedule is made with this handler',
+  }),
   retry: retryPolicySchema.optional(),
   attemptTimeoutMs: jobDefinitionSchema.shape.attemptTimeoutMs.unwrap().optional(),
   delivery: z.enum(deliveries).optional(),
@@ -139,8 +138,8 @@ export const scheduleSchema = z
 export type Schedule = z.infer<typeof scheduleSchema>
 
 /**
- * Merge of the fields given, `catchUp` field by field. Only a change of timing moves the next planned time, and never into
- * the past.
+ * Merge of the fields given, `catchUp` field by field. Only a change of timing moves the next planned time,
+ * and never into the past.
  */
 export const scheduleUpdateSchema = z
   .strictObject({

@@ -1,6 +1,7 @@
 /**
- * The words for what a run, an attempt, an occurrence and a schedule can be. The same strings stand in SQL CHECK
- * constraints, API bodies, CLI tables and metrics; `server/src/domain/transitions.ts` says which may follow which.
+ * The words for what a run, an attempt, an occurrence and a schedule can be. The same strings stand in SQL
+ * CHECK constraints, API bodies, CLI tables and metrics; `server/src/domain/transitions.ts` says which may
+ * follow which.
  */
 
 /** States of a run. Only the last five are terminal. */
@@ -20,8 +21,8 @@ export const terminalRunStates = ['succeeded', 'failed', 'canceled', 'skipped', 
 export type TerminalRunState = (typeof terminalRunStates)[number]
 
 /**
- * How one attempt ended. `lost`: the worker's session ended before it reported, so what the handler did is unknown.
- * `released`: handed back unstarted or on shutdown; neither a failure nor a crash.
+ * How one attempt ended. `lost`: the worker's session ended before it reported, so what the handler did is
+ * unknown. `released`: handed back unstarted or on shutdown; neither a failure nor a crash.
  */
 export const attemptOutcomes = ['succeeded', 'failed', 'timed_out', 'canceled', 'lost', 'released'] as const
 export type AttemptOutcome = (typeof attemptOutcomes)[number]

@@ -1,33 +1,66 @@
-/** The target of cluster tests: answers 200 after a short while and writes down every call, before it answers. */
+/**
+ * The target of cluster tests: writes down every call before it answers. `/work` answers 200 after a short while; `/held`
+ * answers when the test lets it (`release`), or never.
+ */
 import { createServer } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { LedgerCall } from './checker.ts'
 
 /** Long enough that a killed process usually has calls under way. */
 const workMs = 150
 
+export interface RecordedCall extends LedgerCall {
+  readonly path: string
+  readonly attempt: number
+  readonly atMs: number
+}
+
 export interface Ledger {
   readonly url: string
-  readonly calls: LedgerCall[]
+  readonly calls: RecordedCall[]
+  /** Calls of `/held` whose caller still waits. */
+  readonly holding: () => number
+  /** Answers what is held, and from now on `/held` at once. */
+  readonly release: () => void
   readonly close: () => Promise<void>
 }
 
 export async function startLedger(): Promise<Ledger> {
-  const calls: LedgerCall[] = []
+  const calls: RecordedCall[] = []
+  const held = new Set<ServerResponse>()
+  let released = false
   const server = createServer((request, response) => {
+    const { headers, url = '' } = request
     calls.push({
-      runId: String(request.headers['belfry-run-id']),
-      idempotencyKey: String(request.headers['idempotency-key']),
+      runId: String(headers['belfry-run-id']),
+      idempotencyKey: String(headers['idempotency-key']),
+      path: url,
+      attempt: Number(headers['belfry-attempt']),
+      atMs: Date.now(),
     })
     request.resume()
+    if (url === '/held' && !released) {
+      held.add(response)
+      response.on('close', () => held.delete(response))
+      return
+    }
     const timer = setTimeout(() => response.end('done'), workMs)
     response.on('close', () => clearTimeout(timer))
   }).listen(0, '127.0.0.1')
   await new Promise((resolve) => server.once('listening', resolve))
-  const close = (): Promise<void> =>
-    new Promise((resolve) => {
-      server.close(() => resolve())
-      server.closeAllConnections()
-    })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls, close }
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    calls,
+    holding: () => held.size,
+    release() {
+      released = true
+      for (const response of held) response.end('done')
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
 }

@@ -8,7 +8,7 @@ describe('derived names', () => {
   it.each([
     [{ url: 'https://example.com/hook', every: '5m' }, 'example.com-every-5m'],
     [{ url: 'http://localhost:9000/', every: 'rate(5 minutes)' }, 'localhost-9000-every-rate-5-minutes'],
-    [{ url: 'http://[::1]:80/x', at: '2026-12-01T02:30:00Z' }, '1-at-2026-12-01t02-30-00z'],
+    [{ url: 'http://[::1]:80/x', at: '2026-12-01T02:30:00.123Z' }, '1-at-20261201t023000z'],
     [{ job: 'report', cron: '30 2 * * *' }, 'report-cron-30-2-x-x-x'],
     [{ url: 'not a url', every: '1h' }, 'schedule-every-1h'],
   ])('%j', (parts, name) => {

@@ -1,5 +1,5 @@
-// The strict reader of JSON bodies against JSON.parse: it takes nothing that JSON.parse refuses, and what it takes means
-// the same.
+// The strict reader of JSON bodies against JSON.parse: it takes nothing that JSON.parse refuses, and what it
+// takes means the same.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readJsonText } from '../../../packages/server/src/http/json-text.ts'
@@ -13,7 +13,8 @@ describe('reading JSON', () => {
   it('agrees with JSON.parse on every value', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 8 }), fc.nat(4), (text, indent) => {
-        fc.pre(!text.includes('__proto__'))
+        // what it refuses on purpose has tests of its own
+        fc.pre(!text.includes('__proto__') && !/\d{16}/.test(text))
         const value: unknown = JSON.parse(text)
         expect(readJsonText(JSON.stringify(value, null, indent))).toEqual({ value })
       }),
@@ -54,9 +55,8 @@ describe('reading JSON', () => {
           parsed = undefined
         }
         const read = readJsonText(text)
-        if (parsed === undefined) expect(read).toMatchObject({ fault: { code: 'malformed_json' } })
-        else if ('value' in read) expect(read).toEqual(parsed)
-        else expect(read.fault.code).toBe('invalid_request')
+        const allowed = parsed === undefined ? ['malformed_json'] : [parsed, 'invalid_request']
+        expect(allowed).toContainEqual('fault' in read ? read.fault.code : read)
       }),
       { numRuns: 5_000 },
     )

@@ -2,12 +2,12 @@
  * `belfry dev | server … | config … | demo`: what needs the
  * server's own code, which is loaded only here.
  */
+import type { Config, Ready, RunServerOptions } from '@belfry/server'
 import type { Call, Command, FlagSpec } from '../command.ts'
 import { required } from '../command.ts'
 import { contextFile, saveContext } from '../contexts.ts'
 import { UsageError } from '../exit-codes.ts'
 import { plain } from '../output/text.ts'
-import type { Ready, ServerOptions } from '../server-module.ts'
 import { given, sayChange } from './shared.ts'
 
 const settingFlags: readonly FlagSpec[] = [
@@ -65,7 +65,7 @@ function contextKeeper(call: Call, name: string, use: boolean) {
   }
 }
 
-async function dev(call: Call): Promise<number | undefined> {
+async function dev(call: Call): Promise<undefined> {
   const module = await call.io.loadServer()
   const keeper = contextKeeper(call, 'dev', true)
   let told: Promise<void> = Promise.resolve()
@@ -76,7 +76,7 @@ async function dev(call: Call): Promise<number | undefined> {
       if (error instanceof Error) call.printer.warn(`warning: ${error.message}`)
     })
   }
-  const code = await module.runDev({
+  await module.runDev({
     ...given({ dataDir: call.flags.text('data-dir'), port: call.flags.whole('port', 0, 65_535) }),
     out: out(call),
     signal: call.io.stopSignal(),
@@ -84,14 +84,14 @@ async function dev(call: Call): Promise<number | undefined> {
     onReady,
   })
   await told
-  return code
+  return undefined
 }
 
 async function runServer(
   call: Call,
-  action: ServerOptions['action'],
-  more: Partial<ServerOptions> = {},
-): Promise<number | undefined> {
+  action: RunServerOptions['action'],
+  more: Partial<RunServerOptions> = {},
+): Promise<undefined> {
   const module = await call.io.loadServer()
   return module.runServer({
     action,
@@ -104,16 +104,16 @@ async function runServer(
   })
 }
 
-async function init(call: Call): Promise<number | undefined> {
+async function init(call: Call): Promise<undefined> {
   const context = call.flags.text('save-context')
   const tenant = required(call, 'tenant')
   if (context === undefined) return runServer(call, 'init', { tenant })
   const keeper = contextKeeper(call, context, false)
-  const code = await runServer(call, 'init', { tenant, onReady: keeper.onReady })
+  await runServer(call, 'init', { tenant, onReady: keeper.onReady })
   const failure = await keeper.failure()
   if (failure instanceof Error) throw failure
   sayChange(call, `Kept the key in the context ${context}.`, `belfry context use ${context}`)
-  return code
+  return undefined
 }
 
 async function loadedConfig(call: Call) {
@@ -148,10 +148,12 @@ function settingWords(value: unknown): string {
 
 async function configShow(call: Call): Promise<undefined> {
   const { config, sources } = await loadedConfig(call)
-  const rows = Object.keys(sources).map((name) => {
-    const value = shownSetting(config[name])
-    return { name, value: value ?? null, from: sources[name] ?? 'default' }
-  })
+  const names = Object.keys(sources) as (keyof Config)[]
+  const rows = names.map((name) => ({
+    name,
+    value: shownSetting(config[name]) ?? null,
+    from: sources[name],
+  }))
   const width = Math.max(...rows.map((row) => row.name.length))
   call.printer.value(
     rows,

@@ -2,7 +2,7 @@
  * One Belfry process: store, engine, API and ops port, put together as the configuration says. The only file that knows
  * every adapter's neighbour; nothing is decided here.
  *
- *   start  store ─► hints ─► engine ─► API ─► ops port says ready
+ *   start  store ─► hints ─► ops port ─► API ─► engine
  *   stop   not ready ─► API refuses ─► shards given up ─► runs drained, rest handed back ─► API ─► store
  */
 import type { Logger } from 'pino'
@@ -14,6 +14,7 @@ import { createTagClock } from '../domain/fair-queue.ts'
 import { createLocalHints } from '../engine/local-hints.ts'
 import type { Api } from '../http/api.ts'
 import { createApi } from '../http/api.ts'
+import type { EgressAgent } from '../ports/egress.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import { createPostgresCatalog } from '../postgres/catalog/catalog.ts'
@@ -53,37 +54,39 @@ export async function startServer(options: {
   const { config, logger } = options
   const store = await openStore({
     ...options,
-    clock: systemClock,
     log: (level, message) => logger[level](message),
   })
   const parts = assemble(config, logger, store)
-  const undo = [store.close, parts.heartbeats.close]
+  const undo = [() => store.close(), () => parts.heartbeats.close(), () => parts.egress.close()]
   try {
     parts.hints.start()
-    undo.push(parts.hints.close)
+    undo.push(() => parts.hints.close())
     const opsUrl = await parts.ops.listen({ host: config.opsHost, port: config.opsPort })
-    undo.push(parts.ops.close)
+    undo.push(() => parts.ops.close())
     const api = config.roles.includes('api') ? await parts.createApi() : undefined
-    if (api !== undefined) undo.push(api.close)
-    await parts.engine.start()
-    undo.push(parts.engine.stop)
+    if (api !== undefined) undo.push(() => api.close())
     const apiUrl = await api?.listen({ host: config.host, port: config.port })
+    await parts.engine.start()
+    undo.push(() => parts.engine.stop())
     let stopping: Promise<void> | undefined
     const stop = (): Promise<void> => {
       parts.ops.drain()
       api?.drain()
-      stopping ??= unwind(undo)
+      stopping ??= unwind(undo, logger)
       return stopping
     }
     return { apiUrl, opsUrl, store, stop }
   } catch (error) {
-    await unwind(undo)
+    await unwind(undo, logger)
     throw error
   }
 }
 
-async function unwind(undo: (() => Promise<void>)[]): Promise<void> {
-  for (const step of undo.splice(0).reverse()) await step()
+/** Undoes the start, last step first. A step that fails is logged and does not keep the others from being undone. */
+async function unwind(undo: (() => Promise<void>)[], logger: Logger): Promise<void> {
+  for (const step of undo.splice(0).reverse()) {
+    await step().catch((error: unknown) => logger.error({ err: error }, 'a part did not stop cleanly'))
+  }
 }
 
 interface Parts {
@@ -91,6 +94,7 @@ interface Parts {
   readonly ops: Ops
   readonly hints: Startable
   readonly heartbeats: Database
+  readonly egress: EgressAgent
   createApi(): Promise<Api>
 }
 
@@ -114,6 +118,8 @@ function assemble(config: Config, logger: Logger, store: Store): Parts {
   const hints = openHints(config, store, ids.uuidv7(systemClock.nowMs()))
   const egress = createEgress({
     allowCidrs: config.egressAllow,
+    denyCidrs: config.egressDeny,
+    allowPorts: config.egressPorts,
     clock: systemClock,
     connectionsPerOrigin: Math.max(256, config.workerSlots),
   })
@@ -121,7 +127,7 @@ function assemble(config: Config, logger: Logger, store: Store): Parts {
   const engine = createEngine({ ...shared, config, db, heartbeats, clock: systemClock, random: systemRandom })
   readGauges(metrics, db, engine)
   const ops = createOps({ metrics, checks: [{ name: 'database', check: () => db.ping() }] })
-  return { engine, ops, hints, heartbeats, createApi: () => openApi(db, metrics, logger, shared) }
+  return { engine, ops, hints, heartbeats, egress, createApi: () => openApi(db, metrics, logger, shared) }
 }
 
 function openApi(

@@ -2,9 +2,8 @@
  * Opens the store that the configuration asks for: the embedded Postgres, or the one of DATABASE_URL; waits for it, with
  * words; brings the schema up to date where that is allowed, and refuses one that does not fit.
  */
-import { BelfryError } from '@belfry/contract'
+import { systemClock } from '../adapters/system/clock.ts'
 import type { Config } from '../config/schema.ts'
-import type { Clock } from '../ports/clock.ts'
 import type { Database } from '../postgres/database.ts'
 import { openDatabase } from '../postgres/database.ts'
 import { startEmbeddedPostgres } from '../postgres/embedded/embedded-postgres.ts'
@@ -31,7 +30,6 @@ export interface Store {
 
 export interface StoreOptions {
   readonly config: Config
-  readonly clock: Clock
   readonly log: StartLog
   readonly signal?: AbortSignal
 }
@@ -115,7 +113,7 @@ async function openChecked(options: StoreOptions, connection: ConnectionOptions)
 function open(options: StoreOptions, connection: ConnectionOptions): Database {
   return openDatabase({
     connection,
-    clock: options.clock,
+    clock: systemClock,
     maxConnections: options.config.databasePoolSize,
     preparedStatements: options.config.databasePreparedStatements,
   })
@@ -125,15 +123,9 @@ async function waitFor(options: StoreOptions, connection: ConnectionOptions, db:
   await waitForDatabase({
     db,
     connection,
-    clock: options.clock,
+    clock: systemClock,
     deadlineMs: databaseDeadlineMs,
     signal: options.signal,
     onAttempt: ({ message }) => options.log('warn', message),
   })
-}
-
-/** The error of a start, in one paragraph for people. */
-export function describeStartError(error: unknown): string {
-  if (error instanceof BelfryError) return error.message
-  return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

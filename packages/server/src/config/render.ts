@@ -29,13 +29,13 @@ A setting is taken from the first of these that has it:
 
 1. a flag of \`belfry server\`, for those settings that have one
 2. its environment variable
-3. the configuration file, YAML or JSON, one \`setting: value\` a line; named by \`--config\` or \`BELFRY_CONFIG\`
+3. the configuration file that \`--config\` or \`BELFRY_CONFIG\` names: YAML or JSON
 4. the default
 
 In a variable a list is written with commas, and a switch as \`true\` or \`false\`. Every variable has a twin
 whose name ends in \`_FILE\`: it names a file that holds the value, as for mounted secrets
-(\`DATABASE_URL_FILE\`). Giving both is an error. So are unknown settings in the file and unknown variables that
-begin with \`BELFRY_\`: the server does not start. \`belfry config check\` tells all faults at once,
+(\`DATABASE_URL_FILE\`). Giving both is an error. So are unknown settings in the file and unknown variables
+that begin with \`BELFRY_\`: the server does not start. \`belfry config check\` tells all faults at once,
 \`belfry config show\` each value and where it comes from. The source is
 \`packages/server/src/config/schema.ts\`.
 

@@ -1,10 +1,10 @@
 /**
  * What the end of an attempt means for its run: the one decision that worker and rescuer share. Pure.
  *
- * Order of the rules: success stands, whatever else happened; then a cancel that was asked for; then delivery; then the
- * budget. `at_most_once` means that no second invocation ever happens: whatever is not a success ends the run. Where the
- * handler answered with a failure the reason is `not_retryable`; where nobody can know what it did (timeout, lost worker,
- * cut off by a shutdown) it is `outcome_unknown`.
+ * Order of the rules: success stands, whatever else happened; then a cancel that was asked for; then
+ * delivery; then the budget. `at_most_once` means that no second invocation ever happens: whatever is not a
+ * success ends the run. Where the handler answered with a failure the reason is `not_retryable`; where nobody
+ * can know what it did (timeout, lost worker, cut off by a shutdown) it is `outcome_unknown`.
  */
 import type { AttemptOutcome, Delivery, RetryPolicy, RunReason, TerminalRunState } from '@belfry/contract'
 import { crashDelayMs, hasAttemptsLeft, maxCrashes, retryDelayMs } from './retry.ts'

@@ -1,11 +1,15 @@
 /**
- * Fair order by virtual time (start-time fair queueing). Each ready run carries a tag; a queue is served lowest first.
+ * Fair order by virtual time (start-time fair queueing). Each ready run carries a tag; a queue is served
+ * lowest first.
  *
- * 1. V, the virtual time of a queue, is the highest tag that was claimed from it: where the service stands now.
- * 2. A tenant's next place is max(V, its last place) + 1/weight. So a tenant with a million waiting runs stands far ahead
- *    of V, and one that comes with a single run stands right behind V: it waits for about one run, not for the million.
- * 3. Priority moves a run within the lead that its tenant has over V, by at most `placesPerPriority` places a point. A
- *    high one never gets before V, so it cannot push aside other tenants; a low one is overtaken as V grows, so it ages.
+ * 1. V, the virtual time of a queue, is the highest tag that was claimed from it: where the service stands
+ *    now.
+ * 2. A tenant's next place is max(V, its last place) + 1/weight. So a tenant with a million waiting runs
+ *    stands far ahead of V, and one that comes with a single run stands right behind V: it waits for about
+ *    one run, not for the million.
+ * 3. Priority moves a run within the lead that its tenant has over V, by at most `placesPerPriority` places a
+ *    point. A high one never gets before V, so it cannot push aside other tenants; a low one is overtaken as
+ *    V grows, so it ages.
  *
  * Kept in memory only and bounded: a forgotten tenant merely starts again at V.
  */
@@ -39,13 +43,15 @@ interface QueueState {
   readonly lastPlaces: Map<string, number>
 }
 
-/** Tag of the place `place` when the service stands at `virtualTime`. Pure; exported for tests and simulation. */
+/**
+ * Tag of the place `place` when the service stands at `virtualTime`. Pure; exported for tests and simulation.
+ */
 export function tagOfPlace(virtualTime: number, place: number, weight: number, priority: number): number {
   const step = 1 / weight
   const offset = Math.abs(priority) * placesPerPriority * step
   if (priority <= 0) return place + offset
-  // The lead beyond the first place shrinks by nearly `offset` where it is long, and never below nothing where it is
-  // short; strictly monotone, so that equal priorities keep their order.
+  // The lead beyond the first place shrinks by nearly `offset` where it is long, and never below nothing
+  // where it is short; strictly monotone, so that equal priorities keep their order.
   const lead = Math.max(0, place - virtualTime - step)
   return virtualTime + step + (lead * lead) / (lead + offset)
 }
@@ -79,7 +85,10 @@ export function createTagClock(): TagClock {
   }
 }
 
-/** Drops the tenants that V has caught up with, whose last place says nothing any more; else the one seen first. */
+/**
+ * Drops the tenants that V has caught up with, whose last place says nothing any more; else the one seen
+ * first.
+ */
 function forgetServed(state: QueueState): void {
   for (const [tenantId, place] of state.lastPlaces) {
     if (place <= state.virtualTime) state.lastPlaces.delete(tenantId)

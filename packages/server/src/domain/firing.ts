@@ -1,9 +1,11 @@
 /**
- * What a fire does, decided from data alone: which planned times came due between the timer's own and now, what becomes
- * of each (catch-up and overlap policy), and the next planned time. Written down by postgres/firing.ts.
+ * What a fire does, decided from data alone: which planned times came due between the timer's own and now,
+ * what becomes of each (catch-up and overlap policy), and the next planned time. Written down by
+ * postgres/firing.ts.
  *
- * Invariants: the timer's own planned time always gets a row; the next one is strictly after every due one, and due
- * after now; the work and the number of rows are bounded, however long the outage was and however short the period.
+ * Invariants: the timer's own planned time always gets a row; the next one is strictly after every due one,
+ * and due after now; the work and the number of rows are bounded, however long the outage was and however
+ * short the period.
  */
 import type { CompiledSchedule } from './schedule/schedule-spec.ts'
 import { jitterMs } from './schedule/jitter.ts'
@@ -14,14 +16,20 @@ export const catchUpGraceMs = 60_000
 const mostInGrace = catchUpGraceMs / 1_000 + 1
 /** Missed planned times that get a row each; older ones share one row. */
 export const maxMissedRows = 1_000
-/** Planned times of a calendar schedule are counted one by one up to this; beyond, the count is a lower bound. */
+/**
+ * Planned times of a calendar schedule are counted one by one up to this; beyond, the count is a lower bound.
+ */
 export const maxCounted = 100_000
 
 /** The policies of a schedule that a fire needs; part of SchedulePlan. */
 export interface FirePolicy {
   readonly scheduleId: string
   readonly jitterMs: number
-  readonly catchUp: { readonly policy: 'latest' | 'all' | 'none'; readonly windowMs: number; readonly maxRuns: number }
+  readonly catchUp: {
+    readonly policy: 'latest' | 'all' | 'none'
+    readonly windowMs: number
+    readonly maxRuns: number
+  }
   readonly overlap: 'skip' | 'allow'
 }
 
@@ -49,8 +57,9 @@ export interface DecidedFire {
 type Times = Pick<CompiledSchedule, 'next' | 'missedBetween'>
 
 /**
- * Decides a fire of `timer` at `nowMs`. A `nowMs` before the timer's due instant (a clock that is behind) is taken as that
- * instant: whether the timer is due was decided elsewhere, and the chain of planned times must not break over it.
+ * Decides a fire of `timer` at `nowMs`. A `nowMs` before the timer's due instant (a clock that is behind) is
+ * taken as that instant: whether the timer is due was decided elsewhere, and the chain of planned times must
+ * not break over it.
  */
 export function planFire(policy: FirePolicy, times: Times, timer: PlannedTime, nowMs: number): DecidedFire {
   const atMs = Math.max(nowMs, timer.dueAtMs)
@@ -91,7 +100,10 @@ function planned(
   return { scheduledForMs, dueAtMs: scheduledForMs + delayMs }
 }
 
-/** The last planned time that is due; `dueMs` is one that is. Jitter stays below the gap, so only the last can be early. */
+/**
+ * The last planned time that is due; `dueMs` is one that is. Jitter stays below the gap, so only the last can
+ * be early.
+ */
 function latestDue(policy: FirePolicy, times: Times, dueMs: number, atMs: number): number {
   const latestMs = times.missedBetween(dueMs, atMs, 0).latestMs ?? dueMs
   if (latestMs === dueMs || planned(policy, times, latestMs).dueAtMs <= atMs) return latestMs
@@ -99,10 +111,16 @@ function latestDue(policy: FirePolicy, times: Times, dueMs: number, atMs: number
 }
 
 /**
- * The newest planned times in (afterMs, latestMs], at most `limit`, in order. Looks for an instant from which on there are
- * enough but not far too many, first by the gap between the first two, then by halving.
+ * The newest planned times in (afterMs, latestMs], at most `limit`, in order. Looks for an instant from which
+ * on there are enough but not far too many, first by the gap between the first two, then by halving.
  */
-function newestTimes(times: Times, afterMs: number, latestMs: number, limit: number, secondMs: number): number[] {
+function newestTimes(
+  times: Times,
+  afterMs: number,
+  latestMs: number,
+  limit: number,
+  secondMs: number,
+): number[] {
   const tooMany = 4 * limit
   let lowMs = afterMs
   let highMs = latestMs
@@ -122,7 +140,10 @@ function newestTimes(times: Times, afterMs: number, latestMs: number, limit: num
   return found.slice(-limit)
 }
 
-/** Applies the catch-up policy, then overlap: of several that would run at once only the first does under `skip`. */
+/**
+ * Applies the catch-up policy, then overlap: of several that would run at once only the first does under
+ * `skip`.
+ */
 function decide(policy: FirePolicy, dueTimes: readonly PlannedTime[], atMs: number): DecidedOccurrence[] {
   const { catchUp } = policy
   const last = dueTimes.length - 1
@@ -136,16 +157,31 @@ function decide(policy: FirePolicy, dueTimes: readonly PlannedTime[], atMs: numb
     if (catchUp.policy === 'all' && outside && index !== last) return missed(time, 'catch_up_window')
     running++
     const overlaps = running > 1 && policy.overlap === 'skip'
-    return { ...time, outcome: overlaps ? 'skipped' : 'ran', reason: overlaps ? 'overlap' : null, missedCount: 1 }
+    return {
+      ...time,
+      outcome: overlaps ? 'skipped' : 'ran',
+      reason: overlaps ? 'overlap' : null,
+      missedCount: 1,
+    }
   })
 }
 
-function missed(time: PlannedTime, reason: Exclude<DecidedOccurrence['reason'], 'overlap' | null>): DecidedOccurrence {
+function missed(
+  time: PlannedTime,
+  reason: Exclude<DecidedOccurrence['reason'], 'overlap' | null>,
+): DecidedOccurrence {
   return { ...time, outcome: 'missed', reason, missedCount: 1 }
 }
 
-/** Keeps the newest missed rows and puts one in front, at the timer's own time, that stands for all older ones. */
-function summed(timer: PlannedTime, decided: readonly DecidedOccurrence[], times: Times): DecidedOccurrence[] {
+/**
+ * Keeps the newest missed rows and puts one in front, at the timer's own time, that stands for all older
+ * ones.
+ */
+function summed(
+  timer: PlannedTime,
+  decided: readonly DecidedOccurrence[],
+  times: Times,
+): DecidedOccurrence[] {
   const missedCount = decided.filter((occurrence) => occurrence.outcome === 'missed').length
   const kept = decided.slice(Math.max(0, missedCount - maxMissedRows))
   const [first] = kept

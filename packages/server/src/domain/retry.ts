@@ -1,9 +1,9 @@
 /**
- * When the next attempt may start. Pure: chance comes in as a number in [0, 1). Safe for 1,000 attempts and more: the
- * exponent is bounded before the power is taken, so no delay is ever infinite, negative or NaN.
+ * When the next attempt may start. Pure: chance comes in as a number in [0, 1). Safe for 1,000 attempts and
+ * more: the exponent is bounded before the power is taken, so no delay is ever infinite, negative or NaN.
  *
- * What counts against `maxAttempts` are attempts that failed or timed out. Attempts that a worker's death cut short are
- * counted apart (`crashCount`, at most 3), attempts that were handed back are not counted at all.
+ * What counts against `maxAttempts` are attempts that failed or timed out. Attempts that a worker's death cut
+ * short are counted apart (`crashCount`, at most 3), attempts that were handed back are not counted at all.
  */
 import type { RetryPolicy } from '@belfry/contract'
 
@@ -23,14 +23,17 @@ function ceilingMs(n: number, baseMs: number, capMs: number): number {
   return Math.min(capMs, baseMs * 2 ** exponent)
 }
 
-/** Whether another attempt may follow after `failures` attempts (this one among them) that failed or timed out. */
+/**
+ * Whether another attempt may follow after `failures` attempts (this one among them) that failed or timed
+ * out.
+ */
 export function hasAttemptsLeft(policy: RetryPolicy, failures: number): boolean {
   return failures < policy.maxAttempts
 }
 
 /**
- * The pause before the next attempt, in whole ms. `failures` counts from 1. `retryAfterMs` is what the target asked for:
- * a lower bound, itself at most a day.
+ * The pause before the next attempt, in whole ms. `failures` counts from 1. `retryAfterMs` is what the target
+ * asked for: a lower bound, itself at most a day.
  */
 export function retryDelayMs(
   policy: RetryPolicy,

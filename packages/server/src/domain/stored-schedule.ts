@@ -1,6 +1,7 @@
 /**
- * From a schedule as the database keeps it to one that answers "when next?". The stored form was checked when it was
- * written, but data and zone tables outlive versions, so a fault is an expected outcome here and comes back as words.
+ * From a schedule as the database keeps it to one that answers "when next?". The stored form was checked when
+ * it was written, but data and zone tables outlive versions, so a fault is an expected outcome here and comes
+ * back as words.
  */
 import { compileScheduleIn, type CompiledSchedule, type ScheduleSpec } from './schedule/schedule-spec.ts'
 import { refuse, type Result } from './zone/result.ts'
@@ -16,12 +17,15 @@ export interface StoredSchedule {
 
 export function compileStored(stored: StoredSchedule, zones: ZoneLookup): Result<CompiledSchedule, string> {
   const spec = toSpec(stored.spec)
-  if (spec === undefined) return refuse(`the stored timing ${JSON.stringify(stored.spec)} is none that is known`)
+  if (spec === undefined)
+    return refuse(`the stored timing ${JSON.stringify(stored.spec)} is none that is known`)
   const compiled = compileScheduleIn({ ...spec, zone: stored.zone }, zones, {
     ...(stored.startAtMs === null ? {} : { startAtMs: stored.startAtMs }),
     ...(stored.endAtMs === null ? {} : { endAtMs: stored.endAtMs }),
   })
-  return compiled.ok ? compiled : refuse(compiled.error.map((fault) => `${fault.pointer}: ${fault.message}`).join('; '))
+  return compiled.ok
+    ? compiled
+    : refuse(compiled.error.map((fault) => `${fault.pointer}: ${fault.message}`).join('; '))
 }
 
 function toSpec(value: unknown): ScheduleSpec | undefined {

@@ -1,5 +1,6 @@
-// When a schedule fires, in the form that is stored with it (`belfry.schedule.spec`): as it was said, and what the
-// evaluator needs. The zone and the bounds have columns of their own. Everybody who reads the column passes here.
+// When a schedule fires, in the form that is stored with it (`belfry.schedule.spec`): as it was said, and
+// what the evaluator needs. The zone and the bounds have columns of their own. Everybody who reads the column
+// passes here.
 
 import type { CronDialect } from './schedule/cron-dialect.ts'
 import type { ScheduleSpec } from './schedule/schedule-spec.ts'

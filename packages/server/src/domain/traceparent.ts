@@ -1,6 +1,6 @@
 /**
- * W3C trace context of an attempt: the trace is the run (its id is 16 bytes, as a trace id is), the span is the attempt.
- * So all attempts of a run, and what their targets record, are found under the run's id.
+ * W3C trace context of an attempt: the trace is the run (its id is 16 bytes, as a trace id is), the span is
+ * the attempt. So all attempts of a run, and what their targets record, are found under the run's id.
  */
 
 /** `spanBytes` are 8 numbers in [0, 1), drawn anew for each attempt. */

@@ -1,13 +1,13 @@
 /**
- * The one table of what a run may become, and when. The guards in SQL, the CHECK constraints, the reference page and the
- * UI say the same; tests compare them. Invariants: nothing follows a terminal state; a run that runs becomes `running`
- * again only by way of `pending`.
+ * The one table of what a run may become, and when. The guards in SQL, the CHECK constraints, the reference
+ * page and the UI say the same; tests compare them. Invariants: nothing follows a terminal state; a run that
+ * runs becomes `running` again only by way of `pending`.
  */
 import type { RunState, TerminalRunState } from '@belfry/contract'
 import { isTerminal, runStates } from '@belfry/contract'
 
 /** Who makes a transition happen. */
-export type TransitionActor = 'enqueuer' | 'worker' | 'rescuer' | 'resolver' | 'person'
+type TransitionActor = 'enqueuer' | 'worker' | 'rescuer' | 'resolver' | 'person'
 
 export interface Transition {
   /** `null`: the run is made. */
@@ -91,5 +91,7 @@ export function successorsOf(from: RunState | null): readonly RunState[] {
   return runStates.filter((to) => mayBecome(from, to))
 }
 
-/** The states in which an attempt may leave its run for good: what the CHECK on `attempt.run_state` allows. */
+/**
+ * The states in which an attempt may leave its run for good: what the CHECK on `attempt.run_state` allows.
+ */
 export const endStates: readonly TerminalRunState[] = runStates.filter(isTerminal)

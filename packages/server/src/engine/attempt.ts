@@ -5,8 +5,8 @@
  *   timeout, cancel, shutdown ─────► signal ─► answer or grace over ─► the reason of the cut
  *   lease lost ────────────────────► signal ─► answer or grace over ─► no end: the run is somebody else's
  *
- * A success stands even when it comes after the signal. A handler that ignores its signal past the grace is abandoned:
- * the attempt ends without it, and its late answer goes nowhere.
+ * A success stands even when it comes after the signal. A handler that ignores its signal past the grace is
+ * abandoned: the attempt ends without it, and its late answer goes nowhere.
  */
 import type { JobDefinition, RunError } from '@belfry/contract'
 import { type AttemptEnding, judgeAttempt } from '../domain/attempt-outcome.ts'
@@ -154,7 +154,7 @@ function judgeAnswer(
         ending: { kind: 'released' },
         error: { code: 'worker_stopped', message: `The worker stopped before the attempt ended.${ignored}` },
       }
-    default: {
+    case undefined: {
       const retryAfterMs = answer?.retryAfterMs
       return {
         ending: { kind: 'failed', retryable: answer?.retryable ?? true, retryAfterMs },

@@ -1,6 +1,6 @@
 /**
- * Definitions by job and version. A version never changes, so what is here is never stale; the least recently used go
- * when there are too many.
+ * Definitions by job and version. A version never changes, so what is here is never stale; the least recently
+ * used go when there are too many.
  */
 import type { JobDefinition } from '@belfry/contract'
 import type { JobVersion, RunStore } from '../ports/run-store.ts'
@@ -8,7 +8,10 @@ import type { JobVersion, RunStore } from '../ports/run-store.ts'
 const maxDefinitions = 2_000
 
 export interface DefinitionCache {
-  /** Looks up each version that is not known yet, all at once. A version that does not exist is left out of the answer. */
+  /**
+   * Looks up each version that is not known yet, all at once. A version that does not exist is left out of
+   * the answer.
+   */
   load(versions: readonly JobVersion[]): Promise<(version: JobVersion) => JobDefinition | undefined>
 }
 

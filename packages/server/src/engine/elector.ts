@@ -1,17 +1,12 @@
 /**
  * Holds this process's share of the shards (ports/leadership.ts) and says which it may act for.
  *
- *   term    |---------------------------- termMs ----------------------------|
- *   trust   |------------------ termMs - margin ------------------|
- *   renewal ^ sent          ^ a third           ^ two thirds
- *
- * Trust is measured on the monotonic clock from *before* a renewal was sent, so a slow answer never extends it and a
- * process that was stopped finds it gone when it wakes. It is a courtesy: what keeps an old holder from firing is the
- * term number that the firing transaction checks. The next renewal comes a third of a term later, or at the very
- * instant at which somebody else's term runs out, so that takeover takes no longer than the term itself, or at a hint
- * that shards were given up.
+ * 1. Renew, and trust the answer for a while (shard-trust.ts).
+ * 2. Again a third of a term later, or at the very instant at which somebody else's term runs out, so that
+ *    takeover takes no longer than the term itself, or at a hint that shards were given up.
+ * 3. On stop give everything up, and tell the others.
  */
-import type { Clock, Timer } from '../ports/clock.ts'
+import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { HeldShard, Leadership, Renewal } from '../ports/leadership.ts'
@@ -19,10 +14,10 @@ import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { createLoop } from './loop.ts'
+import { createShardTrust } from './shard-trust.ts'
 
 export const defaultTermMs = 15_000
 
-const mostMarginMs = 2_000
 const alarmingSkewMs = 1_000
 /** Others' terms end on the database's clock, which is known to within about a round trip. */
 const leastWaitMs = 5
@@ -45,7 +40,10 @@ export interface ElectorOptions {
 
 export interface Elector extends Service {
   readonly nodeId: string
-  /** The shards that this process may act for now; empty once trust has ended. The same array until it changes. */
+  /**
+   * The shards that this process may act for now; empty once trust has ended. The same array until it
+   * changes.
+   */
   heldShards(): readonly HeldShard[]
   /** Calls `listener` after each renewal and when trust ends, until the returned function is called. */
   subscribe(listener: () => void): () => void
@@ -53,15 +51,9 @@ export interface Elector extends Service {
   wake(): void
 }
 
-const none: readonly HeldShard[] = []
-
 export function createElector(options: ElectorOptions): Elector {
   const { clock, events, leadership, nodeId, termMs = defaultTermMs } = options
-  const marginMs = Math.min(mostMarginMs, termMs / 4)
-  const listeners = new Set<() => void>()
-  let held = none
-  let trustedUntilMs = Number.NEGATIVE_INFINITY
-  let trustTimer: Timer | undefined
+  const trust = createShardTrust(clock, events, termMs)
   let telling = false
 
   /** Tells the others that there are shards to take now. */
@@ -71,39 +63,13 @@ export function createElector(options: ElectorOptions): Elector {
     telling = false
   }
 
-  function adopt(next: readonly HeldShard[]): void {
-    const before = new Map(held.map(({ shard, term }) => [shard, term]))
-    const after = new Map(next.map(({ shard, term }) => [shard, term]))
-    held = next
-    const gained = [...after].filter(([shard, term]) => before.get(shard) !== term).map(([shard]) => shard)
-    const lost = [...before.keys()].filter((shard) => !after.has(shard))
-    if (gained.length + lost.length > 0) events.emit('shards_changed', { held: next.length, gained, lost })
-    for (const listener of listeners) listener()
-  }
-
-  function endTrust(): void {
-    trustTimer?.cancel()
-    trustTimer = undefined
-    trustedUntilMs = Number.NEGATIVE_INFINITY
-    if (held !== none) adopt(none)
-  }
-
-  function trust(next: readonly HeldShard[], sentMs: number): void {
-    trustTimer?.cancel()
-    trustedUntilMs = sentMs + termMs - marginMs
-    const leftMs = trustedUntilMs - clock.monotonicMs()
-    if (leftMs <= 0) return endTrust()
-    trustTimer = clock.setTimer(leftMs, endTrust)
-    adopt(next)
-  }
-
   async function round(): Promise<number> {
     const sentMs = clock.monotonicMs()
     const { host, version } = options
     const renewal = await leadership.renew({ id: nodeId, host, version }, termMs)
     options.databaseClock.observe(renewal.nowMs, sentMs)
-    const gaveUp = renewal.held.length === renewal.share && renewal.held.length < held.length
-    trust(renewal.held, sentMs)
+    const gaveUp = renewal.held.length === renewal.share && renewal.held.length < trust.held().length
+    trust.grant(renewal.held, sentMs)
     if (gaveUp) tellOthers()
     const skewMs = options.databaseClock.skewMs()
     if (Math.abs(skewMs) >= alarmingSkewMs) events.emit('clock_skew', { skewMs })
@@ -118,7 +84,7 @@ export function createElector(options: ElectorOptions): Elector {
     round,
     longestRetryMs: Math.min(1_000, termMs / 6),
     onStop: async () => {
-      endTrust()
+      trust.end()
       // Whoever cannot say goodbye is missed when the term runs out.
       await leadership.resign(nodeId).then(tellOthers, () => undefined)
     },
@@ -137,18 +103,17 @@ export function createElector(options: ElectorOptions): Elector {
       unsubscribe()
       await loop.stop()
     },
-    heldShards: () => (clock.monotonicMs() < trustedUntilMs ? held : none),
-    subscribe(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
+    heldShards: () => trust.held(),
+    subscribe: (listener) => trust.subscribe(listener),
   }
 }
 
 /** In how many ms after this renewal the next one is worth sending. */
 function untilNext(renewal: Renewal, termMs: number): number {
   const periodMs = termMs / 3
-  // Others hold more than their share and give it up at their next renewal: look often, so that nobody's timers wait.
-  if (renewal.held.length < renewal.share) return Math.min(periodMs, renewal.nextExpiryMs ?? periodMs, termMs / 60)
+  // Others hold more than their share and give it up at their next renewal: look often, so that nobody's
+  // timers wait.
+  if (renewal.held.length < renewal.share)
+    return Math.min(periodMs, renewal.nextExpiryMs ?? periodMs, termMs / 60)
   return Math.min(periodMs, renewal.nextExpiryMs ?? periodMs)
 }

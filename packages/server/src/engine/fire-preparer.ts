@@ -1,6 +1,7 @@
 /**
- * Turns due timers into decisions, ahead of time where possible: for a timer that will be fired on time the decision is
- * made while waiting for it; one that is late, or has more planned times due meanwhile, is decided anew at the fire.
+ * Turns due timers into decisions, ahead of time where possible: for a timer that will be fired on time the
+ * decision is made while waiting for it; one that is late, or has more planned times due meanwhile, is
+ * decided anew at the fire.
  */
 import { catchUpGraceMs, type DecidedFire, planFire } from '../domain/firing.ts'
 import type { SchedulePlan } from '../ports/firing.ts'
@@ -10,7 +11,10 @@ import type { TimerEntry } from './timer-heap.ts'
 
 export type ScheduleTimer = Extract<DueTimer, { kind: 'schedule' }>
 
-/** A timer in the heap; `ready` once its fire on time is decided, `tag` once its place in the fair order was taken. */
+/**
+ * A timer in the heap; `ready` once its fire on time is decided, `tag` once its place in the fair order was
+ * taken.
+ */
 export interface HeapEntry extends TimerEntry {
   ready?: PreparedFire
   tag?: number
@@ -36,7 +40,11 @@ export interface FirePreparer {
 }
 
 export function createFirePreparer(plans: PlanCache): FirePreparer {
-  function evaluate(timer: ScheduleTimer, found: CompiledPlan | undefined, nowMs: number): PreparedFire | Unprepared {
+  function evaluate(
+    timer: ScheduleTimer,
+    found: CompiledPlan | undefined,
+    nowMs: number,
+  ): PreparedFire | Unprepared {
     if (found === undefined || found.plan.gen !== timer.gen) return { stale: true }
     const { plan, times } = found
     if ('fault' in times) return times

@@ -1,10 +1,12 @@
 /**
- * Fires a batch of due timers and releases due runs, and sorts out what became of each. Knows nothing of heaps and
- * waiting; the scheduler hands it what is due and acts on the outcome.
+ * Fires a batch of due timers and releases due runs, and sorts out what became of each. Knows nothing of
+ * heaps and waiting; the scheduler hands it what is due and acts on the outcome.
  *
- * - A fault of the database as a whole (connection, timeout, full disk) ends the batch; what is not settled goes back.
- *   Whether a lost COMMIT happened is left open: the timer has moved or it has not, and the next try finds out.
- * - Any other error is blamed on one timer: the batch is halved until it stands alone, and that one is set aside.
+ * - A fault of the database as a whole (connection, timeout, full disk) ends the batch; what is not settled
+ *   goes back. Whether a lost COMMIT happened is left open: the timer has moved or it has not, and the next
+ *   try finds out.
+ * - Any other error is blamed on one timer: the batch is halved until it stands alone, and that one is set
+ *   aside.
  */
 import { BelfryError } from '@belfry/contract'
 import type { TagClock } from '../domain/fair-queue.ts'
@@ -79,7 +81,8 @@ export function createFirer(options: FirerOptions): Firer {
       try {
         await fireSchedules(options, batch, entries)
         const runs = entries.flatMap(({ timer }) => (timer.kind === 'run' ? [{ timer }] : []))
-        if (runs.length > 0) await splitting(options, batch, runs, (part) => releasePart(options, batch, part))
+        if (runs.length > 0)
+          await splitting(options, batch, runs, (part) => releasePart(options, batch, part))
       } catch (error) {
         batch.failure = { error }
       }
@@ -91,7 +94,11 @@ export function createFirer(options: FirerOptions): Firer {
   }
 }
 
-async function fireSchedules(options: FirerOptions, batch: Batch, entries: readonly HeapEntry[]): Promise<void> {
+async function fireSchedules(
+  options: FirerOptions,
+  batch: Batch,
+  entries: readonly HeapEntry[],
+): Promise<void> {
   const { databaseClock, preparer } = options
   const unready = entries.filter((entry) => preparer.needsPlan(entry, databaseClock.nowMs()))
   await preparer.load(unready.flatMap(({ timer }) => (timer.kind === 'schedule' ? [timer] : [])))
@@ -162,7 +169,11 @@ async function splitting<Part extends { readonly timer: DueTimer }>(
 }
 
 function isFailureOfDatabase(error: unknown): boolean {
-  return error instanceof BelfryError && error.code !== 'internal' && (error.retryable || error.code === 'schema_mismatch')
+  return (
+    error instanceof BelfryError &&
+    error.code !== 'internal' &&
+    (error.retryable || error.code === 'schema_mismatch')
+  )
 }
 
 async function firePart(

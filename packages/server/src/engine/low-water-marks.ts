@@ -1,12 +1,13 @@
 /**
- * From which tag on a claim looks, queue by queue. The claim index keeps entries of rows that were claimed long ago for
- * as long as some snapshot may see them; walking over them each time is what makes queues in Postgres collapse. So a
- * claim starts at the tag up to which everything was claimed a second ago: a tag may be handed out up to a second before
- * its row commits.
+ * From which tag on a claim looks, queue by queue. The claim index keeps entries of rows that were claimed
+ * long ago for as long as some snapshot may see them; walking over them each time is what makes queues in
+ * Postgres collapse. So a claim starts at the tag up to which everything was claimed a second ago: a tag may
+ * be handed out up to a second before its row commits.
  *
- * Rows can still come up behind the mark (handed back, enqueued by a process whose idea of the virtual time is old, or
- * skipped because another claim had them locked). Those are found by a full scan from -Infinity: at least each 10 s, and
- * as often as it costs no more than a twentieth of the time, which without dead rows is nearly always.
+ * Rows can still come up behind the mark (handed back, enqueued by a process whose idea of the virtual time
+ * is old, or skipped because another claim had them locked). Those are found by a full scan from -Infinity:
+ * at least each 10 s, and as often as it costs no more than a twentieth of the time, which without dead rows
+ * is nearly always.
  */
 
 const markAgeMs = 1_000

@@ -1,7 +1,7 @@
 /**
- * Plans of schedules, compiled, for as long as they are likely to be needed again. Bounded; the least lately used goes
- * first. An entry is good for one generation of its schedule, and for a minute at most: what does not change the
- * generation (the weight of a tenant, the queue of a job, new zone data) is seen after that.
+ * Plans of schedules, compiled, for as long as they are likely to be needed again. Bounded; the least lately
+ * used goes first. An entry is good for one generation of its schedule, and for a minute at most: what does
+ * not change the generation (the weight of a tenant, the queue of a job, new zone data) is seen after that.
  */
 import { compileStored } from '../domain/stored-schedule.ts'
 import type { CompiledSchedule } from '../domain/schedule/schedule-spec.ts'

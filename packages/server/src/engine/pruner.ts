@@ -1,7 +1,7 @@
 /**
- * Housekeeping, at start and each hour: daily partitions made ahead and dropped after retention, idempotency keys and
- * dead scheduler nodes deleted. Every process may run it; the tasks are safe to repeat and to run twice. A task that fails
- * does not keep the others from running, and is tried again within minutes.
+ * Housekeeping, at start and each hour: daily partitions made ahead and dropped after retention, idempotency
+ * keys and dead scheduler nodes deleted. Every process may run it; the tasks are safe to repeat and to run
+ * twice. A task that fails does not keep the others from running, and is tried again within minutes.
  */
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
@@ -30,7 +30,7 @@ export interface PrunerOptions {
 
 export interface Pruner extends Service {
   /** One round; answers whether every task succeeded. */
-  runOnce(): Promise<boolean>
+  readonly runOnce: () => Promise<boolean>
 }
 
 export function createPruner(options: PrunerOptions): Pruner {
@@ -87,5 +87,5 @@ export function createPruner(options: PrunerOptions): Pruner {
       return (whole ? intervalMs : retryAfterMs) * (0.9 + random.next() / 5)
     },
   })
-  return { name: 'pruner', start: loop.start, stop: loop.stop, runOnce: () => runTasks() }
+  return { ...loop, runOnce: () => runTasks() }
 }

@@ -1,7 +1,8 @@
 /**
- * How a worker's free slots are spread over its queues. A worker with a list asks for all of them. A worker for every
- * queue knows those that it heard of lately: by hints, by claims, and by asking for the active ones once a second at
- * most. Shares are even; who comes first rotates, so that a small claim does not always meet the same queue.
+ * How a worker's free slots are spread over its queues. A worker with a list asks for all of them. A worker
+ * for every queue knows those that it heard of lately: by hints, by claims, and by asking for the active ones
+ * once a second at most. Shares are even; who comes first rotates, so that a small claim does not always meet
+ * the same queue.
  */
 
 /** Queues in one claim. */

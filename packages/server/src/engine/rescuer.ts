@@ -1,13 +1,14 @@
 /**
  * Takes runs from workers that are gone. Runs in every process that has the engine; two at once do no harm.
  *
- * 1. Sessions whose lease ran out are deleted under their row locks: a renewal at that instant either came first, and the
- *    session lives, or finds no row, and the worker gives up.
- * 2. Runs held by sessions that are no more, or past their deadline, are read in keyset pages; SQL leaves the healthy ones
- *    out. Read only when step 1 ended a session, when a round before was cut short, and each `sweepMs` for deadlines and
- *    for what a rescuer that died left half-done.
- * 3. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read: whoever is
- *    second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the old holder sends is refused.
+ * 1. Sessions whose lease ran out are deleted under their row locks: a renewal at that instant either came
+ *    first, and the session lives, or finds no row, and the worker gives up.
+ * 2. Runs held by sessions that are no more, or past their deadline, are read in keyset pages; SQL leaves the
+ *    healthy ones out. Read only when step 1 ended a session, when a round before was cut short, and each
+ *    `sweepMs` for deadlines and for what a rescuer that died left half-done.
+ * 3. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read:
+ *    whoever is second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the
+ *    old holder sends is refused.
  */
 import { judgeAttempt } from '../domain/attempt-outcome.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -34,8 +35,11 @@ export interface RescuerOptions {
 }
 
 export interface Rescuer extends Service {
-  /** One round, all steps; for tests and for a person who does not want to wait. Answers how many runs were rescued. */
-  runOnce(): Promise<number>
+  /**
+   * One round, all steps; for tests and for a person who does not want to wait. Answers how many runs were
+   * rescued.
+   */
+  readonly runOnce: () => Promise<number>
 }
 
 type RescueEnd = AttemptEnd & { readonly sessionId: string }
@@ -98,9 +102,7 @@ export function createRescuer(options: RescuerOptions): Rescuer {
 
   const loop = createLoop({ name: 'rescuer', clock, random, events, round })
   return {
-    name: 'rescuer',
-    start: loop.start,
-    stop: loop.stop,
+    ...loop,
     async runOnce() {
       await endSessions()
       return sweep()

@@ -1,9 +1,12 @@
-/** Tells schedulers of runs that now wait for their next attempt: they read ahead and would see them late otherwise. */
+/**
+ * Tells schedulers of runs that now wait for their next attempt: they read ahead, and would see them late
+ * otherwise.
+ */
 import type { Hints } from '../ports/hints.ts'
 import type { AppliedEnd } from '../ports/run-store.ts'
 
 /** As SQL's `belfry.shard_of`: the low six bits of the last byte. */
-export function shardOf(id: string): number {
+function shardOf(id: string): number {
   return Number.parseInt(id.slice(-2), 16) & 63
 }
 

@@ -1,14 +1,17 @@
 /**
  * Fires what is due in the shards that this process holds.
  *
- *   elector ──held shards──► reader ──timers──► heap ──due──► firer ──► one transaction a batch
+ *   elector ──held shards──► reader ──timers──► heap ──due──► firer
  *                              ▲                  ▲             │
  *                            hints                └──next time──┘
  *
- * A round: 1. take in gained and lost shards; 2. fire what is due, batch by batch; 3. read one page where something has to
- * be read; 4. decide coming fires ahead; again while there is work; then sleep until the first due instant.
- * Correctness rests on the firing transaction alone: a second scheduler that believes to hold the same shard, a timer
- * read long ago, a hint that was lost or doubled only cost work or time. Nothing that counts is kept in memory.
+ * A round: 1. take in gained and lost shards; 2. fire what is due, batch by batch; 3. read one page where
+ * something has to be read; 4. decide coming fires ahead; again while there is work; then sleep until the
+ * first due instant.
+ *
+ * Correctness rests on the firing transaction alone: a second scheduler that believes to hold the same shard,
+ * a timer read long ago, a hint that was lost or doubled only cost work or time. Nothing that counts is kept
+ * in memory.
  */
 import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -134,7 +137,18 @@ function createState(options: SchedulerOptions): State {
     },
   })
   const { nodeId } = elector
-  const firer = createFirer({ clock, databaseClock, events, firing, hints, ids, nodeId, preparer, setAside, tags })
+  const firer = createFirer({
+    clock,
+    databaseClock,
+    events,
+    firing,
+    hints,
+    ids,
+    nodeId,
+    preparer,
+    setAside,
+    tags,
+  })
   const pausedUntilMs = Number.NEGATIVE_INFINITY
   const parts = { options, heap, setAside, reader, preparer, firer, horizonMs, maxBatch, undecided }
   return { ...parts, adopted: [], terms: new Map(), pausedUntilMs }

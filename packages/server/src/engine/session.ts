@@ -5,11 +5,14 @@
  *    ▲              │ not alive, or no success until the trust ends
  *    └── new id ◄── lost: `onLost` aborts the handlers, at once
  *
- * 1. The lease is trusted from *before* the query that gave or renewed it, on the monotonic clock, for its length less a
- *    margin: a slow success never extends the trust, and the margin leaves handlers time to end before others take over.
- * 2. A timer stands at the end of the trust. After a SIGSTOP it is overdue and fires before anything else is believed.
+ * 1. The lease is trusted from *before* the query that gave or renewed it, on the monotonic clock, for its
+ *    length less a margin: a slow success never extends the trust, and the margin leaves handlers time to end
+ *    before others take over.
+ * 2. A timer stands at the end of the trust. After a SIGSTOP it is overdue and fires before anything else is
+ *    believed.
  * 3. A lost session never comes back; the next has a new id. What the old one still sends, the epochs refuse.
  */
+import { BelfryError } from '@belfry/contract'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Ids } from '../ports/ids.ts'
@@ -40,39 +43,29 @@ export interface WorkerSessionOptions {
 
 export interface WorkerSession extends Service {
   /** The session under which runs may be claimed now; undefined while there is none. */
-  current(): string | undefined
+  readonly current: () => string | undefined
   /** The database said that this session has run out. */
-  lapsed(sessionId: string): void
+  readonly lapsed: (sessionId: string) => void
   /** Renews now rather than at the next heartbeat; brings cancels. */
-  renewSoon(): void
+  readonly renewSoon: () => void
 }
 
 export function createWorkerSession(options: WorkerSessionOptions): WorkerSession {
   const { store, clock, databaseClock, random, ids, events, leaseMs, marginMs } = options
-  let held: { readonly id: string; trustedUntilMs: number } | undefined
-  let expiry: Timer | undefined
+  if (options.heartbeatMs + marginMs >= leaseMs) {
+    throw new BelfryError(
+      'invalid_config',
+      `A lease of ${leaseMs} ms is too short for a heartbeat of ${options.heartbeatMs} ms and a margin of ` +
+        `${marginMs} ms; make it longer than both together.`,
+    )
+  }
 
-  function lose(): void {
-    const lost = held
-    if (lost === undefined) return
-    held = undefined
-    expiry?.cancel()
-    events.emit('session_lost', { sessionId: lost.id, role: 'worker' })
-    options.onLost(lost.id)
+  function reportLoss(sessionId: string): void {
+    events.emit('session_lost', { sessionId, role: 'worker' })
+    options.onLost(sessionId)
     loop.wake()
   }
-
-  function check(): void {
-    if (held === undefined) return
-    const leftMs = held.trustedUntilMs - clock.monotonicMs()
-    if (leftMs <= 0) lose()
-    else watch(leftMs)
-  }
-
-  function watch(leftMs: number): void {
-    expiry?.cancel()
-    expiry = clock.setTimer(leftMs, check)
-  }
+  const trust = createTrust(clock, reportLoss)
 
   async function open(): Promise<void> {
     const id = ids.uuidv7(databaseClock.nowMs())
@@ -80,25 +73,19 @@ export function createWorkerSession(options: WorkerSessionOptions): WorkerSessio
     const sentMs = clock.monotonicMs()
     const { nowMs } = await store.openSession({ id, host, version, queues, slots }, leaseMs)
     databaseClock.observe(nowMs, sentMs)
-    held = { id, trustedUntilMs: sentMs + leaseMs - marginMs }
-    check()
-    if (held === undefined) return
     events.emit('session_started', { sessionId: id, role: 'worker' })
-    options.onOpened(id)
+    trust.hold(id, sentMs + leaseMs - marginMs)
+    if (trust.current() === id) options.onOpened(id)
   }
 
-  async function renew(session: { readonly id: string; trustedUntilMs: number }): Promise<void> {
+  async function renew(id: string): Promise<void> {
     const sentMs = clock.monotonicMs()
-    const { alive, cancelRunIds, nowMs } = await store.renewSession(session.id, leaseMs)
+    const { alive, cancelRunIds, nowMs } = await store.renewSession(id, leaseMs)
     databaseClock.observe(nowMs, sentMs)
-    if (held !== session) return
-    if (!alive) {
-      lose()
-      return
-    }
-    session.trustedUntilMs = sentMs + leaseMs - marginMs
-    check()
-    if (cancelRunIds.length > 0) options.onCancel(cancelRunIds)
+    if (trust.current() !== id) return
+    if (alive) trust.hold(id, sentMs + leaseMs - marginMs)
+    else trust.lose(id)
+    if (alive && cancelRunIds.length > 0) options.onCancel(cancelRunIds)
   }
 
   const loop = createLoop({
@@ -108,34 +95,68 @@ export function createWorkerSession(options: WorkerSessionOptions): WorkerSessio
     events,
     longestRetryMs: Math.min(10_000, leaseMs / 6),
     async round() {
-      if (held === undefined) await open()
-      else await renew(held)
-      return held === undefined ? 0 : options.heartbeatMs * (0.9 + random.next() / 10)
+      const id = trust.current()
+      await (id === undefined ? open() : renew(id))
+      return trust.current() === undefined ? 0 : options.heartbeatMs * (0.9 + random.next() / 10)
     },
     async onStop() {
-      expiry?.cancel()
-      const last = held
-      held = undefined
-      if (last !== undefined) await store.closeSession(last.id).catch(reportClosing)
+      const last = trust.drop()
+      if (last === undefined) return
+      await store.closeSession(last).catch((error: unknown) => {
+        // then it runs out by itself
+        events.emit('role_failed', { role: 'session', error, retryInMs: 0 })
+      })
     },
   })
 
-  /** Then it runs out by itself. */
-  function reportClosing(error: unknown): void {
-    events.emit('role_failed', { role: 'session', error, retryInMs: 0 })
+  return { ...loop, current: trust.current, lapsed: trust.lose, renewSoon: () => loop.wake() }
+}
+
+interface Trust {
+  /** Trusts the session until then (local monotonic time), or for longer than before. */
+  readonly hold: (id: string, untilMs: number) => void
+  readonly current: () => string | undefined
+  readonly lose: (id: string) => void
+  /** Ends it without calling it lost. */
+  readonly drop: () => string | undefined
+}
+
+/** Which session is trusted, and a timer at the end of the trust. Also asking after that end loses it. */
+function createTrust(clock: Clock, onLost: (id: string) => void): Trust {
+  let held: { readonly id: string; readonly untilMs: number } | undefined
+  let expiry: Timer | undefined
+
+  function drop(): string | undefined {
+    const last = held?.id
+    held = undefined
+    expiry?.cancel()
+    return last
+  }
+
+  function lose(id: string): void {
+    if (held?.id !== id) return
+    drop()
+    onLost(id)
+  }
+
+  function check(): void {
+    if (held === undefined) return
+    const leftMs = held.untilMs - clock.monotonicMs()
+    expiry?.cancel()
+    if (leftMs > 0) expiry = clock.setTimer(leftMs, check)
+    else lose(held.id)
   }
 
   return {
-    name: 'session',
-    start: loop.start,
-    stop: loop.stop,
+    hold(id, untilMs) {
+      held = { id, untilMs }
+      check()
+    },
     current() {
-      if (held !== undefined && clock.monotonicMs() >= held.trustedUntilMs) lose()
+      if (held !== undefined && clock.monotonicMs() >= held.untilMs) lose(held.id)
       return held?.id
     },
-    lapsed(sessionId) {
-      if (held?.id === sessionId) lose()
-    },
-    renewSoon: loop.wake,
+    lose,
+    drop,
   }
 }

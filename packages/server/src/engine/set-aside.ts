@@ -1,7 +1,8 @@
 /**
- * Timers that could not be fired as they are: refused although they looked due, or faulty in themselves. Each rests for
- * a growing time, so that it neither blocks the others nor is tried in a circle. What was read of a timer (due instant
- * and generation) is what rests: as soon as it changes, it is a new one. Bounded; the oldest is forgotten first.
+ * Timers that could not be fired as they are: refused although they looked due, or faulty in themselves. Each
+ * rests for a growing time, so that it neither blocks the others nor is tried in a circle. What was read of a
+ * timer (due instant and generation) is what rests: as soon as it changes, it is a new one. Bounded; the
+ * oldest is forgotten first.
  */
 import type { Clock } from '../ports/clock.ts'
 import type { DueTimer } from '../ports/timer-index.ts'

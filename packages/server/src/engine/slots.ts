@@ -1,7 +1,8 @@
 /**
- * What a worker holds. A slot is taken when a run is claimed and free when its end is on record. Handlers that ignored
- * their signal and still run are counted apart: they block no slot, until there are as many of them as slots; from then
- * on each one more does, so that a handler that always hangs cannot pile up without end.
+ * What a worker holds. A slot is taken when a run is claimed and free when its end is on record. Handlers
+ * that ignored their signal and still run are counted apart: they block no slot, until there are as many of
+ * them as slots; from then on each one more does, so that a handler that always hangs cannot pile up without
+ * end.
  */
 import type { Clock } from '../ports/clock.ts'
 import type { AbortReason } from '../ports/handler.ts'
@@ -11,19 +12,19 @@ export interface Held {
   readonly sessionId: string
   readonly run: ClaimedRun
   /** Answers whether the handler was still at work. */
-  abort(reason: AbortReason): boolean
+  readonly abort: (reason: AbortReason) => boolean
 }
 
 export interface Slots {
-  free(): number
-  busy(): number
-  leftBehind(): number
-  held(): readonly Held[]
+  readonly free: () => number
+  readonly busy: () => number
+  readonly leftBehind: () => number
+  readonly held: () => readonly Held[]
   /** Answers how to free the slot again. */
-  take(held: Held): () => void
-  leaveBehind(settled: Promise<unknown>): void
+  readonly take: (held: Held) => () => void
+  readonly leaveBehind: (settled: Promise<unknown>) => void
   /** Resolves when nothing is held any more, or after `limitMs`. */
-  emptied(clock: Clock, limitMs: number): Promise<void>
+  readonly emptied: (clock: Clock, limitMs: number) => Promise<void>
 }
 
 export function createSlots(count: number): Slots {

@@ -1,6 +1,6 @@
 /**
- * The timers that fall due next, first one on top: a binary heap that also finds its entries by id, so that a timer that
- * was read twice stands in it once, as it was read last.
+ * The timers that fall due next, first one on top: a binary heap that also finds its entries by id, so that a
+ * timer that was read twice stands in it once, as it was read last.
  */
 import type { DueTimer } from '../ports/timer-index.ts'
 
@@ -12,7 +12,10 @@ export interface TimerHeap<Entry extends TimerEntry> {
   readonly size: number
   /** Due instant of the first; Infinity when empty. */
   firstDueMs(): number
-  /** Adds it, or replaces the one of the same id; false (and nothing changes) if that one has the same due instant and generation. */
+  /**
+   * Adds it, or replaces the one of the same id; false (and nothing changes) if that one has the same due
+   * instant and generation.
+   */
   push(entry: Entry): boolean
   /** Takes out what is due at `nowMs`, first due first, at most `limit`. */
   popDue(nowMs: number, limit: number): Entry[]
@@ -23,7 +26,47 @@ export interface TimerHeap<Entry extends TimerEntry> {
 }
 
 export function createTimerHeap<Entry extends TimerEntry>(): TimerHeap<Entry> {
-  let entries: Entry[] = []
+  const tree = createTree<Entry>()
+  return {
+    get size() {
+      return tree.entries.length
+    },
+    firstDueMs: () => tree.entries[0]?.timer.dueAtMs ?? Number.POSITIVE_INFINITY,
+    push(entry) {
+      const place = tree.placeOf(entry.timer.id)
+      const present = place === undefined ? undefined : tree.entries[place]
+      if (present !== undefined && isSame(present.timer, entry.timer)) return false
+      if (place !== undefined) tree.removeAt(place)
+      tree.add(entry)
+      return true
+    },
+    popDue(nowMs, limit) {
+      const due: Entry[] = []
+      for (;;) {
+        const first = tree.entries[0]
+        if (first === undefined || first.timer.dueAtMs > nowMs || due.length >= limit) return due
+        tree.removeAt(0)
+        due.push(first)
+      }
+    },
+    retain(keep) {
+      const kept = tree.entries.filter((entry) => keep(entry))
+      if (kept.length < tree.entries.length) tree.rebuild(kept)
+    },
+    trim(limit) {
+      if (tree.entries.length <= limit) return Number.POSITIVE_INFINITY
+      const sorted = [...tree.entries].sort((a, b) => (isBefore(a, b) ? -1 : 1))
+      tree.rebuild(sorted.slice(0, limit))
+      return sorted[limit]?.timer.dueAtMs ?? Number.POSITIVE_INFINITY
+    },
+  }
+}
+
+/**
+ * The binary tree in an array: the children of place n stand at 2n + 1 and 2n + 2 and never come before it.
+ */
+function createTree<Entry extends TimerEntry>() {
+  const entries: Entry[] = []
   const places = new Map<string, number>()
 
   function put(entry: Entry, place: number): void {
@@ -31,7 +74,7 @@ export function createTimerHeap<Entry extends TimerEntry>(): TimerHeap<Entry> {
     places.set(entry.timer.id, place)
   }
 
-  /** Moves `entry` from the hole at `place` towards the top as far as it belongs. */
+  /** Moves `entry` from the hole at `from` towards the top as far as it belongs. */
   function rise(entry: Entry, from: number): void {
     let place = from
     while (place > 0) {
@@ -44,6 +87,7 @@ export function createTimerHeap<Entry extends TimerEntry>(): TimerHeap<Entry> {
     put(entry, place)
   }
 
+  /** Moves `entry` from the hole at `from` to where it belongs, downwards or up. */
   function sink(entry: Entry, from: number): void {
     let place = from
     for (;;) {
@@ -59,55 +103,22 @@ export function createTimerHeap<Entry extends TimerEntry>(): TimerHeap<Entry> {
     rise(entry, place)
   }
 
-  function removeAt(place: number): void {
-    const gone = entries[place]
-    const last = entries.pop()
-    if (gone === undefined || last === undefined) return
-    places.delete(gone.timer.id)
-    if (last !== gone) sink(last, place)
-  }
-
-  function rebuild(kept: Entry[]): void {
-    entries = []
-    places.clear()
-    for (const entry of kept) rise(entry, entries.length)
-  }
-
+  const add = (entry: Entry): void => rise(entry, entries.length)
   return {
-    get size() {
-      return entries.length
+    entries: entries as readonly Entry[],
+    placeOf: (id: string) => places.get(id),
+    add,
+    removeAt(place: number): void {
+      const gone = entries[place]
+      const last = entries.pop()
+      if (gone === undefined || last === undefined) return
+      places.delete(gone.timer.id)
+      if (last !== gone) sink(last, place)
     },
-    firstDueMs: () => entries[0]?.timer.dueAtMs ?? Number.POSITIVE_INFINITY,
-    push(entry) {
-      const place = places.get(entry.timer.id)
-      if (place === undefined) {
-        rise(entry, entries.length)
-        return true
-      }
-      const present = entries[place]
-      if (present !== undefined && isSame(present.timer, entry.timer)) return false
-      removeAt(place)
-      rise(entry, entries.length)
-      return true
-    },
-    popDue(nowMs, limit) {
-      const due: Entry[] = []
-      for (;;) {
-        const first = entries[0]
-        if (first === undefined || first.timer.dueAtMs > nowMs || due.length >= limit) return due
-        removeAt(0)
-        due.push(first)
-      }
-    },
-    retain(keep) {
-      const kept = entries.filter(keep)
-      if (kept.length < entries.length) rebuild(kept)
-    },
-    trim(limit) {
-      if (entries.length <= limit) return Number.POSITIVE_INFINITY
-      const sorted = [...entries].sort((a, b) => (isBefore(a, b) ? -1 : 1))
-      rebuild(sorted.slice(0, limit))
-      return sorted[limit]?.timer.dueAtMs ?? Number.POSITIVE_INFINITY
+    rebuild(kept: readonly Entry[]): void {
+      entries.length = 0
+      places.clear()
+      for (const entry of kept) add(entry)
     },
   }
 }

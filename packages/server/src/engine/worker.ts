@@ -3,28 +3,28 @@
  *
  *   claim (claimer.ts) ──► slot taken ──► attempt (attempt.ts) ──► completer ──► acknowledged ──► slot free
  *
- * 1. A slot is taken from the claim until the end is on record, so neither claimed runs nor unwritten ends pile up.
- * 2. Everything that it holds hangs on its session (session.ts). When that is lost, every handler's signal fires, and
- *    nothing of the old session is written except successes, which the epochs let in or not.
- * 3. Stop: claim no more ─► drain, up to `drainMs` ─► signal `shutdown` to what still runs ─► write the ends (at least once: back in
- *    the queue without a count; at most once: outcome unknown) ─► give back what was never started ─► close the session.
+ * 1. A slot is taken from the claim until the end is on record, so neither claimed runs nor unwritten ends
+ *    pile up.
+ * 2. Everything that it holds hangs on its session (session.ts). When that is lost, every handler's signal
+ *    fires, and nothing of the old session is written except successes, which the epochs let in or not.
+ * 3. Stop: claim no more; drain, up to `drainMs`; signal `shutdown` to what still runs; write the ends (at
+ *    least once: back in the queue, uncounted; at most once: outcome unknown); give back what was never
+ *    started; close the session.
  */
-import type { JobDefinition } from '@belfry/contract'
-import { jobDefinitionSchema } from '@belfry/contract'
 import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
-import type { AbortReason, Handler } from '../ports/handler.ts'
+import type { Handler } from '../ports/handler.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { Random } from '../ports/random.ts'
-import type { ClaimedRun, RunQueue } from '../ports/run-queue.ts'
+import type { RunQueue } from '../ports/run-queue.ts'
 import type { RunStore } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
-import { startAttempt } from './attempt.ts'
 import { createClaimer } from './claimer.ts'
 import { createCompleter } from './completer.ts'
 import type { DatabaseClock } from './database-clock.ts'
+import { createExecutor } from './executor.ts'
 import { createWorkerSession } from './session.ts'
 import { createSlots } from './slots.ts'
 
@@ -95,13 +95,12 @@ export interface WorkerStats {
 }
 
 export interface Worker extends Service {
-  stats(): WorkerStats
+  readonly stats: () => WorkerStats
 }
 
 export function createWorker(options: WorkerOptions): Worker {
-  const { clock, databaseClock, random, events } = options
+  const { clock, events } = options
   const settings = { ...workerDefaults, ...options.settings }
-  const handlers = new Map(options.handlers.map((handler) => [handler.kind, handler]))
   const slots = createSlots(settings.slots)
   const completer = createCompleter({
     ...options,
@@ -109,75 +108,42 @@ export function createWorker(options: WorkerOptions): Worker {
     batchSize: settings.completionBatchSize,
     nothingElseRuns: (pending) => pending >= slots.busy(),
   })
+  const executor = createExecutor({
+    ...options,
+    slots,
+    completer,
+    abortGraceMs: settings.abortGraceMs,
+    onSlotFreed: () => claimer.slotFreed(),
+  })
   const session = createWorkerSession({
     ...options,
+    ...settings,
     queues: options.queues === '*' ? ['*'] : options.queues,
-    slots: settings.slots,
-    leaseMs: settings.leaseMs,
-    heartbeatMs: settings.heartbeatMs,
     marginMs: settings.leaseMarginMs,
     onOpened: () => claimer.wake(),
-    onLost: abandonSession,
-    onCancel: (runIds) => {
-      for (const held of slots.held()) if (runIds.includes(held.run.runId)) held.abort('cancel')
-    },
+    onLost: executor.abandonSession,
+    onCancel: executor.cancel,
   })
   const claimer = createClaimer({
     ...options,
-    handlers: [...handlers.keys()],
+    ...settings,
+    handlers: options.handlers.map((handler) => handler.kind),
     session,
     slots,
-    start,
-    deadlineMarginMs: settings.deadlineMarginMs,
-    minPollMs: settings.minPollMs,
-    maxPollMs: settings.maxPollMs,
+    start: executor.start,
   })
-
-  function abandonSession(sessionId: string): void {
-    for (const held of slots.held()) {
-      if (held.sessionId !== sessionId || !held.abort('lease_lost')) continue
-      const { runId, leaseEpoch } = held.run
-      events.emit('lease_lost', { runId, leaseEpoch, at: 'heartbeat' })
-    }
-  }
-
-  /** Begins an attempt that was claimed under `sessionId`; the slot stays taken until its end is acknowledged. */
-  function start(sessionId: string, run: ClaimedRun, known: JobDefinition | undefined): void {
-    const definition = known ?? unusableDefinition
-    const handler = (known && handlers.get(known.handler.kind)) ?? unusableHandler
-    const { runId, tenantId, jobId, attempt: number, leaseEpoch } = run
-    events.emit('attempt_started', { runId, tenantId, jobId, attempt: number, leaseEpoch })
-    const { abortGraceMs } = settings
-    const attempt = startAttempt({ run, definition, handler, clock, databaseClock, random, abortGraceMs })
-    let running = true
-    const release = slots.take({
-      sessionId,
-      run,
-      abort(reason: AbortReason) {
-        if (running) attempt.abort(reason)
-        return running
-      },
-    })
-    const free = () => {
-      release()
-      claimer.slotFreed()
-    }
-    void attempt.done.then(({ end, abandoned }) => {
-      running = false
-      if (abandoned !== undefined) slots.leaveBehind(abandoned)
-      if (end === undefined) free()
-      else completer.submit({ sessionId, run, end, onAcknowledged: free })
-    })
-  }
 
   async function stop(): Promise<void> {
     await claimer.stop()
     await slots.emptied(clock, settings.drainMs)
-    for (const held of slots.held()) held.abort('shutdown')
-    // handlers that ignore the signal are left behind after the grace; a second more for their ends to be written
+    executor.shutDown()
+    // handlers that ignore the signal are left behind after the grace; a second more for their ends to be
+    // written
     await slots.emptied(clock, settings.abortGraceMs + 1_000)
     await completer.stop(flushMs)
-    await claimer.giveBackStrays()
+    await claimer.giveBackStrays().catch((error: unknown) => {
+      events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
+    })
     await session.stop()
   }
 
@@ -186,7 +152,7 @@ export function createWorker(options: WorkerOptions): Worker {
     name: 'worker',
     async start() {
       await session.start()
-      await claimer.start(session.renewSoon)
+      await claimer.start()
     },
     stop() {
       stopped ??= stop()
@@ -200,22 +166,4 @@ export function createWorker(options: WorkerOptions): Worker {
       abandoned: slots.leftBehind(),
     }),
   }
-}
-
-/** Stands in where the definition of a run is not there or not valid: the attempt fails and says so, nothing is called. */
-const unusableDefinition = jobDefinitionSchema.parse({
-  handler: { kind: 'http', url: 'http://invalid.invalid/' },
-})
-const unusableHandler: Handler = {
-  kind: 'http',
-  execute: async () => ({
-    outcome: 'failed',
-    retryable: false,
-    error: {
-      code: 'definition_unusable',
-      message:
-        'The definition of this job version cannot be used by this worker; save the job again, or update the worker.',
-    },
-  }),
-  close: async () => {},
 }

@@ -1,6 +1,7 @@
 /**
- * The HTTP API: everything that is served on the API port, made of the contract's routes and the parts that compose hands
- * in. One `createApi`, then `listen`; on the way down `drain` (new requests are refused) and `close` (those under way end).
+ * The HTTP API: everything that is served on the API port, made of the contract's routes and the parts that
+ * compose hands in. One `createApi`, then `listen`; on the way down `drain` (new requests are refused) and
+ * `close` (those under way end).
  */
 import type { JobDefinition } from '@belfry/contract'
 import { BelfryError, maxBodyBytes } from '@belfry/contract'
@@ -150,7 +151,7 @@ function makeKnown({ hints, events, authenticator }: ApiOptions): (effect: Effec
   }
 }
 
-function listenFault(error: unknown, { host, port }: { host: string; port: number }): unknown {
+function listenFault(error: unknown, { host, port }: { host: string; port: number }): Error {
   const code = error instanceof Error ? (error as { code?: unknown }).code : undefined
   if (code === 'EADDRINUSE') {
     return new BelfryError(
@@ -166,5 +167,5 @@ function listenFault(error: unknown, { host, port }: { host: string; port: numbe
       { cause: error },
     )
   }
-  return error
+  return error instanceof Error ? error : new Error(String(error))
 }

@@ -1,6 +1,6 @@
 /**
- * Cursors of lists: where the next page begins, bound by a hash to the list and filter it was made for. Opaque to callers;
- * it grants nothing, since every page is read as the caller's tenant anyway.
+ * Cursors of lists: where the next page begins, bound by a hash to the list and filter it was made for.
+ * Opaque to callers; it grants nothing, since every page is read as the caller's tenant anyway.
  */
 import { createHash } from 'node:crypto'
 import { BelfryError } from '@belfry/contract'
@@ -18,7 +18,9 @@ export function makeCursor(scope: ListScope, position: string): string {
   return Buffer.concat([hashOf(scope), Buffer.from(position)]).toString('base64url')
 }
 
-/** The position in a cursor, of the form that `pattern` says; null without a cursor. Throws `invalid_cursor`. */
+/**
+ * The position in a cursor, of the form that `pattern` says; null without a cursor. Throws `invalid_cursor`.
+ */
 export function readCursor(scope: ListScope, cursor: string | undefined, pattern: RegExp): string | null {
   if (cursor === undefined) return null
   const bytes = Buffer.from(cursor, 'base64url')

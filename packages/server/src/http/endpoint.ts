@@ -1,6 +1,7 @@
 /**
- * The shape of what answers a route: a function from a checked call, inside one transaction, to an answer. It knows no
- * HTTP beyond that; the registry does the rest (credentials, idempotency, dry run, headers, effects after the commit).
+ * The shape of what answers a route: a function from a checked call, inside one transaction, to an answer. It
+ * knows no HTTP beyond that; the registry does the rest (credentials, idempotency, dry run, headers, effects
+ * after the commit).
  */
 import type { JobDefinition, JsonValue, RouteName, RunSource, routes } from '@belfry/contract'
 import type { z } from 'zod'

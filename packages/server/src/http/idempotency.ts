@@ -1,10 +1,12 @@
 /**
  * Idempotency-Key on routes that create:
  *
- * 1. The key's row is inserted first, in the transaction that does the work; a second request with the key waits there.
- * 2. The work is done and its answer kept in the row. A failure takes the row away with everything else, so only answers
- *    of success are kept.
- * 3. Who finds a row gets its answer if he asked the same, else 422. Keys are of one API key each and last a day.
+ * 1. The key's row is inserted first, in the transaction that does the work; a second request with the key
+ *    waits there.
+ * 2. The work is done and its answer kept in the row. A failure takes the row away with everything else, so
+ *    only answers of success are kept.
+ * 3. Who finds a row gets its answer if he asked the same, else 422. Keys are of one API key each and last a
+ *    day.
  */
 import { createHash } from 'node:crypto'
 import type { JsonValue } from '@belfry/contract'

@@ -1,7 +1,8 @@
 /**
- * Reads a JSON body strictly, before anything else looks at it. It finds what JSON.parse reports badly or lets pass: the
- * line and column of an error, nesting that would exhaust a later walk, a key given twice, `__proto__`, whole numbers that
- * JavaScript would round, and half characters that Postgres would refuse. One pass over the text, no recursion.
+ * Reads a JSON body strictly, before anything else looks at it. It finds what JSON.parse reports badly or
+ * lets pass: the line and column of an error, nesting that would exhaust a later walk, a key given twice,
+ * `__proto__`, whole numbers that JavaScript would round, and half characters that Postgres would refuse. One
+ * pass over the text, no recursion.
  */
 import type { ErrorCode, JsonValue } from '@belfry/contract'
 import { maxJsonDepth } from '@belfry/contract'
@@ -13,7 +14,10 @@ export type JsonTextFault = {
 }
 
 type Frame = { readonly keys: Set<string> | undefined; name: string | number }
-/** What may come next: a value, a value or the end of a list, a key, a key or the end of an object, a comma or an end. */
+/**
+ * What may come next: a value, a value or the end of a list, a key, a key or the end of an object, a comma or
+ * an end.
+ */
 type Expect = 'value' | 'valueOrEnd' | 'key' | 'keyOrEnd' | 'commaOrEnd'
 
 const words: Readonly<Record<Expect, string>> = {

@@ -1,4 +1,7 @@
-/** "There is no such thing", the same words for what never was, what is gone and what belongs to another tenant. */
+/**
+ * "There is no such thing": the same words for what never was, what is gone and what belongs to another
+ * tenant, so that an answer tells nothing about others.
+ */
 import { BelfryError, nearest } from '@belfry/contract'
 
 export function noSuch(what: string, id: string): BelfryError {

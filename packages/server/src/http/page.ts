@@ -1,4 +1,7 @@
-/** One page of a list: reads one item more than asked, to know whether there is a next page. */
+/**
+ * One page of a list, newest first: reads one item more than was asked for, to know whether there is a next
+ * page. Items that are added meanwhile stand before the first page and disturb no later one.
+ */
 import type { ListScope } from './cursor.ts'
 import { makeCursor, readCursor } from './cursor.ts'
 

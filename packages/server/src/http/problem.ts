@@ -1,7 +1,7 @@
 /**
- * Every failed request ends here: whatever was thrown becomes one BelfryError of the contract's table, and that becomes an
- * RFC 9457 problem. What is not known to be the caller's fault or the database's is `internal`: logged whole, told in no
- * detail.
+ * Every failed request ends here: whatever was thrown becomes one BelfryError of the contract's table, and
+ * that becomes an RFC 9457 problem. What is not known to be the caller's fault or the database's is
+ * `internal`: logged whole, told in no detail.
  */
 import type { ErrorCode } from '@belfry/contract'
 import { BelfryError, maxBodyBytes, toProblem } from '@belfry/contract'
@@ -26,7 +26,7 @@ const byFastifyCode: Readonly<Record<string, readonly [ErrorCode, string]>> = {
 }
 
 /** The BelfryError for anything that was thrown while a request was answered. */
-export function toBelfryError(error: unknown): BelfryError {
+function toBelfryError(error: unknown): BelfryError {
   if (error instanceof BelfryError) return error
   const { code, statusCode } =
     error instanceof Error ? (error as { code?: unknown; statusCode?: unknown }) : {}

@@ -1,7 +1,8 @@
 /**
- * Registers the contract's routes, each with the endpoint that answers it, and refuses to start if one has none or one
- * too many. A call goes: checked parts, one transaction (with the Idempotency-Key in it), answer, and after the commit
- * what is to be made known: hints, events, forgotten keys. A dry run makes nothing known.
+ * Registers the contract's routes, each with the endpoint that answers it, and refuses to start if one has
+ * none or one too many. A call goes: checked parts, one transaction (with the Idempotency-Key in it), answer,
+ * and after the commit what is to be made known: hints, events, forgotten keys. A dry run makes nothing
+ * known.
  */
 import type { Route, RouteName } from '@belfry/contract'
 import { BelfryError, routes } from '@belfry/contract'
@@ -38,8 +39,9 @@ export function registerRoutes(app: FastifyInstance, options: RegistryOptions): 
   const missing = Object.keys(routes).filter((name) => !Object.hasOwn(options.endpoints, name))
   const extra = Object.keys(options.endpoints).filter((name) => !Object.hasOwn(routes, name))
   if (missing.length > 0 || extra.length > 0) {
-    const words = `Routes without an endpoint: ${missing.join(', ') || 'none'}; endpoints without a route: ${extra.join(', ') || 'none'}.`
-    throw new BelfryError('internal', words)
+    const words = [`Routes without an endpoint: ${missing.join(', ') || 'none'}`]
+    words.push(`endpoints without a route: ${extra.join(', ') || 'none'}.`)
+    throw new BelfryError('internal', words.join('; '))
   }
   app.setValidatorCompiler(({ schema, httpPart }) => (data: unknown) => {
     // A body that was left out counts as an empty object: whatever it lacks is then named.

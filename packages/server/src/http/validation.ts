@@ -1,10 +1,10 @@
 /**
- * From what zod found to what a caller can act on: a JSON pointer and a sentence with the fix for each fault, and for an
- * unknown field the known one that was probably meant.
+ * From what zod found to what a caller can act on: a JSON pointer and a sentence with the fix for each fault,
+ * and for an unknown field the known one that was probably meant.
  */
 import type { ErrorDetail } from '@belfry/contract'
 import { BelfryError, nearest } from '@belfry/contract'
-import { z } from 'zod'
+import type { z } from 'zod'
 
 type Issue = z.core.$ZodIssue
 type Path = readonly PropertyKey[]
@@ -84,14 +84,19 @@ function messageOf(issue: Issue, value: unknown): string {
       return issue.message
     case 'invalid_key':
       return issue.issues[0]?.message ?? issue.message
-    default:
+    case 'custom':
+    case 'invalid_element':
+    case 'unrecognized_keys':
       return issue.message
+    default:
+      return issue satisfies never
   }
 }
 
 function oneOf(allowed: readonly string[], value: unknown): string {
   const meant = typeof value === 'string' ? nearest(value, allowed) : undefined
-  const list = `must be ${allowed.length === 1 ? '' : 'one of '}${allowed.map((each) => `"${each}"`).join(', ')}`
+  const quoted = allowed.map((each) => `"${each}"`).join(', ')
+  const list = allowed.length === 1 ? `must be ${quoted}` : `must be one of ${quoted}`
   return meant === undefined ? list : `${list}; did you mean "${meant}"?`
 }
 
@@ -128,12 +133,12 @@ function valueAt(data: unknown, path: Path): unknown {
   return value
 }
 
-export function pointerOf(path: Path): string {
+function pointerOf(path: Path): string {
   return path.map((key) => `/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 
 /** The fields that an object schema knows at a path. */
-export function knownKeys(schema: z.core.$ZodType, path: Path): readonly string[] {
+function knownKeys(schema: z.core.$ZodType, path: Path): readonly string[] {
   const [key, ...rest] = path
   return objectsIn(schema).flatMap(({ def }) => {
     if (def.type === 'object') {
@@ -148,7 +153,9 @@ export function knownKeys(schema: z.core.$ZodType, path: Path): readonly string[
   })
 }
 
-/** The schemas that do the work behind wrappers such as optional and default, and in each branch of a union. */
+/**
+ * The schemas that do the work behind wrappers such as optional and default, and in each branch of a union.
+ */
 function objectsIn(schema: z.core.$ZodType): readonly { readonly def: z.core.$ZodTypeDef }[] {
   const { def } = schema._zod
   if ('innerType' in def) return objectsIn(def.innerType as z.core.$ZodType)

@@ -1,4 +1,7 @@
-/** From records to the bodies that the contract describes: instants become RFC 3339 in UTC, absent things null. */
+/**
+ * From records to the bodies that the contract describes: instants become RFC 3339 in UTC, absent things
+ * null, and stored JSON gets its keys in a fixed order.
+ */
 import type { Attempt, Job, Key, Occurrence, Run, RunSummary, Schedule, Tenant } from '@belfry/contract'
 import { maxCapturedBytes } from '@belfry/contract'
 import { notesOf } from '../engine/catalog/schedule-editor.ts'

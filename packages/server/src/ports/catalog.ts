@@ -1,7 +1,8 @@
 /**
- * What the API reads and writes. Each request is one transaction for one tenant; whatever it does happens whole or not at
- * all, a dry run does everything and then takes it back. Stores say nothing about HTTP and decide nothing: they answer
- * `undefined` for what this tenant does not have. Instants are epoch ms; `nowMs` is always the database's.
+ * What the API reads and writes. Each request is one transaction for one tenant; whatever it does happens
+ * whole or not at all, a dry run does everything and then takes it back. Stores say nothing about HTTP and
+ * decide nothing: they answer `undefined` for what this tenant does not have. Instants are epoch ms; `nowMs`
+ * is always the database's.
  */
 import type {
   AttemptOutcome,
@@ -72,8 +73,8 @@ export interface IdempotencyKey {
 
 export interface IdempotencyStore {
   /**
-   * Takes the key for this transaction, after waiting for another that holds it. Answers what an earlier one left:
-   * nothing (go on, then `keep`), or its fingerprint and answer.
+   * Takes the key for this transaction, after waiting for another that holds it. Answers what an earlier one
+   * left: nothing (go on, then `keep`), or its fingerprint and answer.
    */
   begin(key: IdempotencyKey): Promise<{ fingerprint: Uint8Array; answer: StoredAnswer } | undefined>
   keep(key: IdempotencyKey, answer: StoredAnswer): Promise<void>
@@ -204,7 +205,10 @@ export interface NewSchedule {
   readonly first: PlannedTime
 }
 
-/** `keep`: the timer is not touched. `set`: it is moved or made. `drop`: it goes. The last two make a new generation. */
+/**
+ * `keep`: the timer is not touched. `set`: it is moved or made. `drop`: it goes. The last two make a new
+ * generation.
+ */
 export type TimerChange =
   | { readonly kind: 'keep' }
   | { readonly kind: 'set'; readonly next: PlannedTime }

@@ -1,6 +1,6 @@
 /**
- * Who calls. An API key is `bfy_<prefix>_<secret>`: looked up by its prefix, proved by its secret, of which only a hash is
- * stored. The tenant comes from the credential and from nowhere else.
+ * Who calls. An API key is `bfy_<prefix>_<secret>`: looked up by its prefix, proved by its secret, of which
+ * only a hash is stored. The tenant comes from the credential and from nowhere else.
  */
 import type { Scope } from '@belfry/contract'
 

@@ -2,7 +2,8 @@
  * The firing transaction: the only place where a planned time becomes an occurrence and a run.
  *
  * 1. check that the caller still holds each shard under the term it names (locked until commit);
- * 2. move (or end) the timer where due instant and generation are still the ones that were read, and it is due;
+ * 2. move (or end) the timer where due instant and generation are still the ones that were read, and it is
+ *    due;
  * 3. insert the occurrences, ON CONFLICT DO NOTHING; 4. insert runs and ready rows for those that are new.
  * All or nothing. Crash before commit: nothing happened. Crash after: everything did.
  */
@@ -49,7 +50,10 @@ export interface FiredOccurrence {
 
 export interface FireResult {
   readonly fired: readonly FiredOccurrence[]
-  /** Ids of timers that moved; the others were refused (stale, not yet due by database time, or the term was lost). */
+  /**
+   * Ids of timers that moved; the others were refused (stale, not yet due by database time, or the term was
+   * lost).
+   */
   readonly movedScheduleIds: readonly string[]
   readonly heldShards: readonly number[]
   /** Database time of the transaction, epoch ms. */

@@ -2,10 +2,11 @@
  * Leadership of the 64 shards.
  *
  * 1. Each scheduler process has a node row that it renews together with its shards, in one transaction.
- * 2. A shard is held under a term: a number that grows whenever the shard changes hands. It is the fencing token that a
- *    fire names. The holder trusts it for the term minus a margin, on its monotonic clock from before the renewal.
- * 3. A shard whose term ran out, or that was resigned, may be taken by anybody; a node takes its even share only, and
- *    gives up what it holds beyond it.
+ * 2. A shard is held under a term: a number that grows whenever the shard changes hands. It is the fencing
+ *    token that a fire names. The holder trusts it for the term minus a margin, on its monotonic clock from
+ *    before the renewal.
+ * 3. A shard whose term ran out, or that was resigned, may be taken by anybody; a node takes its even share
+ *    only, and gives up what it holds beyond it.
  */
 
 export const shardCount = 64
@@ -21,7 +22,10 @@ export interface Renewal {
   readonly share: number
   /** Scheduler processes alive, this one among them. */
   readonly liveNodes: number
-  /** In how many ms the first shard or node of somebody else runs out; null where there is none. Wakes the next election. */
+  /**
+   * In how many ms the first shard or node of somebody else runs out; null where there is none. Wakes the
+   * next election.
+   */
   readonly nextExpiryMs: number | null
   /** Database time of the renewal, epoch ms. */
   readonly nowMs: number

@@ -1,4 +1,7 @@
-/** Who wants to know of answered requests: metrics. Never throws, never waits. */
+/**
+ * Who wants to know of answered requests: metrics. An observer never throws and never waits, and sees no
+ * path, only the pattern of the route.
+ */
 
 export interface AnsweredRequest {
   readonly method: string

@@ -1,5 +1,6 @@
 /**
- * Ready runs in fair order. A claim is the start of an attempt and is committed before anything is executed.
+ * Ready runs in fair order. A claim is the start of an attempt and is committed before anything is executed;
+ * what it hands out belongs to one session until its end is on record or the session is lost.
  */
 import type { HandlerKind } from '@belfry/contract'
 
@@ -42,10 +43,10 @@ export interface Claim {
 
 export interface RunQueue {
   /**
-   * Claims runs of one or more queues for a live session, in one transaction. `minTag` is a low-water mark; the caller
-   * looks from -Infinity often enough that nothing behind it waits for long (engine/low-water-marks.ts).
-   * `deadlineMarginMs` is added to each run's attempt timeout to give its deadline. If it throws, the claim may still
-   * have been committed: `RunStore.heldRuns` tells.
+   * Claims runs of one or more queues for a live session, in one transaction. `minTag` is a low-water mark;
+   * the caller looks from -Infinity often enough that nothing behind it waits for long
+   * (engine/low-water-marks.ts). `deadlineMarginMs` is added to each run's attempt timeout to give its
+   * deadline. If it throws, the claim may still have been committed: `RunStore.heldRuns` tells.
    */
   claim(options: {
     sessionId: string

@@ -1,15 +1,20 @@
 /**
- * Sessions and the ends of attempts. Every write to a run names its lease epoch; a stale one changes nothing and is
- * answered as such. Every write may be repeated when its answer was lost.
+ * Sessions and the ends of attempts. Every write to a run names its lease epoch; a stale one changes nothing
+ * and is answered as such. Every write may be repeated when its answer was lost.
  */
 import type { AttemptOutcome, Delivery, JobDefinition, RunReason, TerminalRunState } from '@belfry/contract'
 
-/** How one attempt ended and where that leaves the run: terminal, or due again after a pause. Instants epoch ms, database time. */
+/**
+ * How one attempt ended and where that leaves the run: terminal, or due again after a pause. Instants epoch
+ * ms, database time.
+ */
 export interface AttemptEnd {
   readonly runId: string
   readonly leaseEpoch: number
   readonly outcome: AttemptOutcome
-  /** Null: the run is tried again `retryDelayMs` after the commit, unless a cancel was asked for meanwhile. */
+  /**
+   * Null: the run is tried again `retryDelayMs` after the commit, unless a cancel was asked for meanwhile.
+   */
   readonly runState: TerminalRunState | null
   readonly reason: RunReason | null
   readonly retryDelayMs: number | null
@@ -74,25 +79,39 @@ export interface RunStore {
   renewSession(sessionId: string, leaseMs: number): Promise<SessionRenewal>
   /** Ends the session. If it still holds runs, its lease ends now, so that the rescuer takes them. */
   closeSession(sessionId: string): Promise<void>
-  /** Definitions by job and version, for what was claimed; without those that do not exist or cannot be read. */
+  /**
+   * Definitions by job and version, for what was claimed; without those that do not exist or cannot be read.
+   */
   definitions(
     versions: readonly JobVersion[],
   ): Promise<readonly (JobVersion & { readonly definition: JobDefinition })[]>
-  /** Ends attempts in one transaction; answers those that were applied, now or by an earlier call whose answer was lost. The others had lost their lease. */
+  /**
+   * Ends attempts in one transaction; answers those that were applied, now or by an earlier call whose answer
+   * was lost. The others had lost their lease.
+   */
   complete(
     sessionId: string,
     ends: readonly AttemptEnd[],
   ): Promise<{ applied: readonly AppliedEnd[]; nowMs: number }>
   /**
-   * Hands runs back unstarted: no attempt is counted, the next claim may take them at once. Not those whose cancel was
-   * asked for: end them by `complete`.
+   * Hands runs back unstarted: no attempt is counted, the next claim may take them at once. Not those whose
+   * cancel was asked for: end them by `complete`.
    */
   handBack(sessionId: string, runs: readonly HeldRun[]): Promise<{ handedBackRunIds: readonly string[] }>
-  /** What the session holds according to the database; more than its worker knows of if the answer to a claim was lost. */
+  /**
+   * What the session holds according to the database; more than its worker knows of if the answer to a claim
+   * was lost.
+   */
   heldRuns(sessionId: string): Promise<readonly HeldRun[]>
-  /** Deletes sessions whose lease ran out, under their row locks, so that a renewal at the same instant wins or loses whole. */
+  /**
+   * Deletes sessions whose lease ran out, under their row locks, so that a renewal at the same instant wins
+   * or loses whole.
+   */
   endExpiredSessions(): Promise<{ sessionIds: readonly string[] }>
-  /** Pages through runs that no session holds any more or whose deadline passed; healthy ones take no place in a page. */
+  /**
+   * Pages through runs that no session holds any more or whose deadline passed; healthy ones take no place in
+   * a page.
+   */
   stuckRuns(
     after: { sessionId: string; runId: string } | null,
     limit: number,

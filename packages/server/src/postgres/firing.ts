@@ -1,6 +1,6 @@
 /**
- * The firing transaction on Postgres: turns the engine's decisions into arrays for one statement, and its answer back.
- * What makes it safe stands in ports/firing.ts and, step by step, with the statement.
+ * The firing transaction on Postgres: turns the engine's decisions into arrays for one statement, and its
+ * answer back. What makes it safe stands in ports/firing.ts and, step by step, with the statement.
  */
 import type { Firing, SchedulePlan, TimerFire } from '../ports/firing.ts'
 import type { Database } from './database.ts'

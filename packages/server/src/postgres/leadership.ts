@@ -1,8 +1,9 @@
 /**
  * Leadership in Postgres. A renewal is one transaction:
  *
- *   1. renew the node row   2. list who is alive, so know the even share   3. lock own shards, give up beyond the share
- *   4. renew the rest       5. below the share: lock free ones (skipping those that another is taking) and begin a term
+ *   1. renew the node row, list who is alive: that gives the even share
+ *   2. lock own shards, give up those beyond the share, renew the others
+ *   3. below the share: lock free ones, skipping those that another takes or fires in, and begin a term
  *
  * Node and shards end at the same instant, so that whoever sees the one run out may take the other.
  */
@@ -28,8 +29,8 @@ export function createPostgresLeadership(db: Database): Leadership {
         if (renewed === undefined) throw new Error('The renewal of a scheduler node answered no row.')
         const nodes = await tx.query(liveNodes, [])
         const share = evenShare(nodes, node.id)
-        const held = await keepAndTake(tx, node.id, share, termMs)
         const [foreign] = await tx.query(foreignExpiry, [node.id])
+        const held = await keepAndTake(tx, node.id, share, termMs)
         const ends = nodes.filter(({ id }) => id !== node.id).map((other) => other.ends_in_ms)
         if (typeof foreign?.ends_in_ms === 'number') ends.push(foreign.ends_in_ms)
         return {
@@ -58,7 +59,12 @@ function evenShare(nodes: readonly { readonly id: string }[], nodeId: string): n
   return Math.floor(shardCount / nodes.length) + (rank < shardCount % nodes.length ? 1 : 0)
 }
 
-async function keepAndTake(tx: Transaction, nodeId: string, share: number, termMs: number): Promise<HeldShard[]> {
+async function keepAndTake(
+  tx: Transaction,
+  nodeId: string,
+  share: number,
+  termMs: number,
+): Promise<HeldShard[]> {
   const own = await tx.query(lockOwnShards, [nodeId])
   const kept = own.slice(0, share)
   const beyond = own.slice(share).map(({ shard }) => shard)

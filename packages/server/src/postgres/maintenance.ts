@@ -1,4 +1,7 @@
-/** Housekeeping in Postgres, each task a transaction of its own (statements/maintenance.ts). */
+/**
+ * Housekeeping in Postgres, each task a transaction of its own (statements/maintenance.ts). A task that
+ * cannot get its locks gives up soon; the pruner comes back.
+ */
 import type { Maintenance } from '../ports/maintenance.ts'
 import type { Database } from './database.ts'
 import {

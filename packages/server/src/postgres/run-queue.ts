@@ -1,4 +1,7 @@
-/** The run queue in Postgres: see statements/claim.ts for how a claim works. */
+/**
+ * The run queue in Postgres. How a claim works, and what keeps it fast, stands in statements/claim.ts; here
+ * is only the way from rows to what the port promises.
+ */
 import type { Claim, ClaimedRun, RunQueue } from '../ports/run-queue.ts'
 import type { Database } from './database.ts'
 import { type ClaimRow, claimRuns, listActiveQueues } from './statements/claim.ts'

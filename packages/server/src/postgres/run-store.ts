@@ -1,8 +1,8 @@
 /**
  * Sessions and ends of attempts in Postgres (statements/sessions.ts, completion.ts, rescue.ts).
  *
- * Heartbeats go through `heartbeats`, a Database of their own with one connection, so that a pool that is busy or stuck
- * never costs a worker its lease.
+ * Heartbeats go through `heartbeats`, a Database of their own with one connection, so that a pool that is
+ * busy or stuck never costs a worker its lease.
  */
 import type { TerminalRunState } from '@belfry/contract'
 import { jobDefinitionSchema, retryPolicySchema } from '@belfry/contract'
@@ -137,7 +137,8 @@ function asEndState(text: string | null): TerminalRunState | null {
 }
 
 function toStuckRun(row: StuckRow, runId: string): StuckRun {
-  // a definition that this version cannot read must not keep the run from being rescued: the cautious way is taken
+  // a definition that this version cannot read must not keep the run from being rescued: the cautious way is
+  // taken
   const { data } = jobDefinitionSchema.safeParse(row.definition)
   const retry = data?.retry ?? retryPolicySchema.parse({})
   const delivery = data?.delivery ?? 'at_most_once'

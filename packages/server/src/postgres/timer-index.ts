@@ -1,9 +1,9 @@
 /**
  * The timer index on Postgres: timers of schedules and delayed runs, merged over shards in due order.
  *
- * Each shard is walked on its own for about twice its part of the page, so that a page costs about as many rows as it
- * answers. Where a shard had more, nothing after its last key may be answered yet: the page ends at the smallest such
- * key, which is the cursor of the next.
+ * Each shard is walked on its own for about twice its part of the page, so that a page costs about as many
+ * rows as it answers. Where a shard had more, nothing after its last key may be answered yet: the page ends
+ * at the smallest such key, which is the cursor of the next.
  */
 import type { DueTimer, TimerIndex } from '../ports/timer-index.ts'
 import type { Database } from './database.ts'
@@ -38,7 +38,10 @@ export function createPostgresTimerIndex(db: Database): TimerIndex {
   }
 }
 
-/** The last key up to which all shards are known in full, and at most `limit` timers stand; null when all were read. */
+/**
+ * The last key up to which all shards are known in full, and at most `limit` timers stand; null when all were
+ * read.
+ */
 function endOfPage(sorted: readonly DueTimer[], perShard: number, limit: number): Key | null {
   const counts = new Map<string, number>()
   for (const [index, timer] of sorted.entries()) {

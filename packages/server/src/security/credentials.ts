@@ -1,10 +1,12 @@
 /**
  * API keys: made from 32 random bytes, stored as SHA-256, checked in constant time.
  *
- * 1. `bfy_<prefix>_<secret>` is taken apart; anything of another shape is refused without a look at the database.
- * 2. A key that was checked lately is known by the hash of its whole text, for at most 5 s, so that revoking it takes
- *    effect everywhere within 5 s. Failures are never remembered.
- * 3. Else the row is read by prefix and the hashes are compared; for an unknown prefix too, so that both take as long.
+ * 1. `bfy_<prefix>_<secret>` is taken apart; anything of another shape is refused without a look at the
+ *    database.
+ * 2. A key that was checked lately is known by the hash of its whole text, for at most 5 s, so that revoking
+ *    it takes effect everywhere within 5 s. Failures are never remembered.
+ * 3. Else the row is read by prefix and the hashes are compared; for an unknown prefix too, so that both take
+ *    as long.
  */
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../ports/clock.ts'

@@ -1,6 +1,7 @@
 /**
- * The engine's events as log entries: what an operator has to see at `warn` and above, what tells the story at `info`, and
- * what happens for every run at `debug`. The words are the same each time; the facts are fields.
+ * The engine's events as log entries: what an operator has to see at `warn` and above, what tells the story
+ * at `info`, and what happens for every run at `debug`. The words are the same each time; the facts are
+ * fields.
  */
 import type { EngineEventName, EngineEvents } from '@belfry/contract'
 import type { Logger } from 'pino'

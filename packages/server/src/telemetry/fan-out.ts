@@ -1,4 +1,7 @@
-/** One sink for the engine's roles, many listeners: log, metrics, and what else subscribes. A listener that throws hurts nobody. */
+/**
+ * One sink for the engine's roles, many listeners: log, metrics, and what else subscribes. A listener that
+ * throws hurts neither the others nor the role.
+ */
 import type { EventSink } from '../ports/event-sink.ts'
 
 /** `onFault` is told of what a listener threw; it must not throw. */

@@ -1,6 +1,7 @@
 /**
- * The log of a server: one JSON line an entry on stdout, by pino. Whatever is named like a credential is masked, wherever
- * it stands in the first three levels. Everything else in the server speaks to the log through events or this logger.
+ * The log of a server: one JSON line an entry on stdout, by pino. Whatever is named like a credential is
+ * masked, wherever it stands in the first three levels. Everything else in the server speaks to the log
+ * through events or this logger.
  */
 import type { DestinationStream, Level, Logger } from 'pino'
 import { pino } from 'pino'

@@ -1,6 +1,7 @@
 /**
- * The one table of metrics: name, type, labels, words. metrics.ts makes them of it, docs/reference/metrics.md is generated
- * from it, alert rules and dashboards are checked against it. Base units; labels are bounded, never ids.
+ * The one table of metrics: name, type, labels, words. metrics.ts makes them of it, docs/reference/metrics.md
+ * is generated from it, alert rules and dashboards are checked against it. Base units; labels are bounded,
+ * never ids.
  */
 
 export type MetricType = 'counter' | 'gauge' | 'histogram'

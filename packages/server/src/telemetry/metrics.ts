@@ -1,6 +1,7 @@
 /**
- * Metrics of this process, made of the table, fed by the engine's events and by the API's answered requests; pool and
- * slots are read when somebody scrapes. Queue names come from users, so only the first hundred get a label of their own.
+ * Metrics of this process, made of the table, fed by the engine's events and by the API's answered requests;
+ * pool and slots are read when somebody scrapes. Queue names come from users, so only the first hundred get a
+ * label of their own.
  */
 import type { EngineEventName, EngineEvents } from '@belfry/contract'
 import { isTerminal } from '@belfry/contract'

@@ -1,6 +1,7 @@
 /**
- * The ops port: `/livez` (this process and its event loop, never the database), `/readyz` (every check passes; not while
- * draining) and `/metrics`. Plain and small, so that it answers when nothing else does; never on the API's port.
+ * The ops port: `/livez` (this process and its event loop, never the database), `/readyz` (every check
+ * passes; not while draining) and `/metrics`. Plain and small, so that it answers when nothing else does;
+ * never on the API's port.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { BelfryError } from '@belfry/contract'
@@ -125,9 +126,9 @@ async function faultOf(check: () => Promise<void>, timeoutMs: number): Promise<s
 
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
-function listenFault(error: NodeJS.ErrnoException, host: string, port: number): unknown {
+function listenFault(error: NodeJS.ErrnoException, host: string, port: number): Error {
   if (error.code === 'EADDRINUSE') {
-    const message = `Port ${port} on ${host} is in use; choose another one for health and metrics, or stop what uses it.`
+    const message = `Port ${port} on ${host} is in use; choose another ops port, or stop what uses it.`
     return new BelfryError('in_use', message, { cause: error })
   }
   if (error.code === 'EACCES' || error.code === 'EADDRNOTAVAIL') {

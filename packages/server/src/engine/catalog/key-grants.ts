@@ -1,6 +1,7 @@
 /**
- * Who may make which key. In one's own tenant it takes `admin`, and nobody gives what he does not have. For another
- * tenant it takes `platform`, which may give anything there but `platform` itself unless the creator has it.
+ * Who may make which key. In one's own tenant it takes `admin`, and nobody gives what he does not have. For
+ * another tenant it takes `platform`, which may give anything there but `platform` itself unless the creator
+ * has it.
  */
 import type { ErrorDetail, Scope } from '@belfry/contract'
 import { BelfryError, scopeAllows } from '@belfry/contract'

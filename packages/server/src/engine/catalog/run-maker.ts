@@ -1,6 +1,6 @@
 /**
- * Makes the run that somebody asked for: what it takes over from its job, when it is due, and its place in the fair
- * order if it may start at once. Pure but for the tag, of which each call uses up one.
+ * Makes the run that somebody asked for: what it takes over from its job, when it is due, and its place in
+ * the fair order if it may start at once. Pure but for the tag, of which each call uses up one.
  */
 import type { JsonValue, RunSource } from '@belfry/contract'
 import type { TagClock } from '../../domain/fair-queue.ts'

@@ -1,11 +1,12 @@
 /**
- * Decides what a request to make or change a schedule means: is the timing valid, when does it fire first or next, does
- * the timer move. Pure: it gets the database's time and the zone data, and answers what to write. The rules:
+ * Decides what a request to make or change a schedule means: is the timing valid, when does it fire first or
+ * next, does the timer move. Pure: it gets the database's time and the zone data, and answers what to write.
  *
- *   1. The watermark of an edit or a resume is now: the next planned time lies strictly after it. Nothing fires for the
- *      past, and a time that is already claimed still runs once.
- *   2. Only a change of timing moves the timer. A change of jitter moves its start, and keeps the planned time.
- *   3. A time that is over is refused, unless by at most a minute or with `ifPast: runNow`, which plans it for now.
+ *   1. The watermark of an edit or a resume is now: the next planned time lies strictly after it. Nothing
+ *      fires for the past, and a time that is already claimed still runs once.
+ *   2. Only a change of timing moves the timer. A change of jitter moves its start and not the planned time.
+ *   3. A time that is over is refused, unless by at most a minute or with `ifPast: runNow`, which plans it
+ *      for now.
  *   4. What can never fire is refused with the reason.
  */
 import type { ScheduleCreate, ScheduleUpdate } from '@belfry/contract'
@@ -27,7 +28,7 @@ import type {
 import type { ZoneSource } from '../../ports/zones.ts'
 
 /** How long a time may be over and still be taken as meant. */
-export const pastGraceMs = 60_000
+const pastGraceMs = 60_000
 
 interface Timing {
   readonly at?: string | undefined
@@ -193,7 +194,9 @@ function mergedCatchUp({ catchUp }: ScheduleRecord, wanted: ScheduleUpdate): Sch
   }
 }
 
-/** Whether the edit says nothing new about when, as far as the stored spec goes; a rate then keeps its anchor. */
+/**
+ * Whether the edit says nothing new about when, as far as the stored spec goes; a rate then keeps its anchor.
+ */
 function sameTiming(current: ScheduleRecord, wanted: ScheduleUpdate): boolean {
   const before = saidBefore(current.spec)
   const same = (['at', 'every', 'cron'] as const).every(

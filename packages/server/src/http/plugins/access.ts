@@ -1,7 +1,7 @@
 /**
- * Who may pass. Deny is the default: a route says which scope it needs or that it is public, and one that says neither
- * cannot be registered. The key is checked before the body is read. Requests are counted by key; failed attempts to
- * authenticate by address, and they are refused early once there are too many.
+ * Who may pass. Deny is the default: a route says which scope it needs or that it is public, and one that
+ * says neither cannot be registered. The key is checked before the body is read. Requests are counted by key;
+ * failed attempts to authenticate by address.
  */
 import type { Scope } from '@belfry/contract'
 import { BelfryError, scopeAllows } from '@belfry/contract'
@@ -53,19 +53,22 @@ export async function guardRoutes(
   app.addHook('onRequest', async (request, reply) => {
     const { access } = request.routeOptions.config
     if (request.is404 || access === 'public' || access === undefined) return
-    const blocked = await failures(request, { increment: false })
-    if (!blocked.isAllowed && blocked.isExceeded)
-      throw tooMany(reply, blocked.ttlInSeconds, 'failed attempts')
     const credential = await authenticate(authenticator, request, reply).catch(async (error: unknown) => {
-      if (error instanceof BelfryError && error.code === 'unauthenticated') await failures(request)
-      throw error
+      if (!(error instanceof BelfryError) || error.code !== 'unauthenticated') throw error
+      // Counted after the fact: a valid key always passes, also where many callers share the address of a
+      // proxy.
+      const failed = await failures(request)
+      throw !failed.isAllowed && failed.isExceeded
+        ? tooMany(reply, failed.ttlInSeconds, 'failed attempts')
+        : error
     })
     request.credential = credential
     const counted = await byKey(request)
     if (!counted.isAllowed && counted.isExceeded)
       throw tooMany(reply, counted.ttlInSeconds, 'requests with this key')
     if (access !== 'any_key' && !scopeAllows(credential.scopes, access)) {
-      const message = `This needs a key with the scope "${access}"; yours has ${credential.scopes.join(', ')}.`
+      const own = credential.scopes.join(', ')
+      const message = `This needs a key with the scope "${access}"; yours has ${own}.`
       throw new BelfryError('forbidden', message)
     }
   })
@@ -84,7 +87,7 @@ async function authenticate(
   const message =
     header === undefined
       ? 'No API key was given; send it as "Authorization: Bearer bfy_…".'
-      : 'The API key is unknown, wrong, revoked or expired; send a valid one as "Authorization: Bearer bfy_…".'
+      : 'The API key is unknown, wrong, revoked or expired; send a valid one ("Authorization: Bearer bfy_…").'
   throw new BelfryError('unauthenticated', message)
 }
 

@@ -1,4 +1,7 @@
-/** What answers when no route does: unknown paths (with what was probably meant), wrong methods, requests that are no HTTP. */
+/**
+ * What answers when no route does: unknown paths (with what was probably meant), wrong methods, and requests
+ * that are no HTTP. All of them are problems like any other.
+ */
 import type { Socket } from 'node:net'
 import { BelfryError, nearest, routes, toProblem } from '@belfry/contract'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -50,7 +53,11 @@ export function refuseRawRequest(error: { code?: string }, socket: Socket): void
     : 'This is not a valid HTTP/1.1 request; mend the client.'
   const problem = toProblem(new BelfryError('invalid_request', detail), 'none')
   const body = JSON.stringify(problem)
-  socket.end(
-    `HTTP/1.1 400 Bad Request\r\nContent-Type: ${problemType}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  )
+  const head = [
+    'HTTP/1.1 400 Bad Request',
+    `Content-Type: ${problemType}`,
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }

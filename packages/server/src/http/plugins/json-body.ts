@@ -1,4 +1,7 @@
-/** The one kind of body that is taken: JSON in UTF-8, an object, read strictly (json-text.ts). */
+/**
+ * The one kind of body that is taken: a JSON object in UTF-8, read strictly (json-text.ts). Other types get
+ * 415 before their body is looked at.
+ */
 import { isUtf8 } from 'node:buffer'
 import type { ErrorCode } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'

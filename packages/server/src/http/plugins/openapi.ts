@@ -1,4 +1,7 @@
-/** The OpenAPI 3.1 document, made of the contract's routes as they are registered, and its route. */
+/**
+ * The OpenAPI 3.1 document, made of the contract's routes as they are registered, and the route that serves
+ * it. The committed copy (docs/reference/openapi.json) is compared with it by a test.
+ */
 import type { ErrorCode, Route, RouteName } from '@belfry/contract'
 import { documentedErrors, errorTable, problemSchema, routes } from '@belfry/contract'
 import swagger from '@fastify/swagger'
@@ -34,8 +37,8 @@ export async function describeApi(app: FastifyInstance, version: string): Promis
     },
     transform: jsonSchemaTransform,
     transformObject: (document) => {
-      const made = jsonSchemaTransformObject(document)
-      return tidied(made as Description) as typeof made
+      const made: object = jsonSchemaTransformObject(document)
+      return tidied(made)
     },
   })
 }
@@ -48,8 +51,8 @@ type Operation = { requestBody?: { required?: boolean }; responses?: Record<stri
 const reference = '#/components/schemas/'
 
 /**
- * Keeps of each schema what the routes use: as it comes in, as it goes out, or both. What only comes in needs no name
- * that says so. Bodies that may be left out say so, and an answer without a body has no content.
+ * Keeps of each schema what the routes use: as it comes in, as it goes out, or both. What only comes in needs
+ * no name that says so. Bodies that may be left out say so, and an answer without a body has no content.
  */
 function tidied(document: Description): Description {
   const used = usedSchemas(document)
@@ -104,7 +107,8 @@ const idempotencyKey = z
   .optional()
   .meta({
     description:
-      'The same key with the same request, within a day, answers as the first time (`Idempotency-Replayed: true`); with another request 422. Not looked at in a dry run.',
+      'The same key with the same request, within a day, answers as the first time ' +
+      '(`Idempotency-Replayed: true`); with another request 422. Not looked at in a dry run.',
   })
 const ifMatch = z
   .string()

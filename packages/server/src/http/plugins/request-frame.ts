@@ -1,6 +1,7 @@
 /**
- * What frames every request: its id (the caller's if it is sane), a refusal while the server drains, the security headers,
- * and after the answer a line in the log and a count for the metrics. Health checks are not served here.
+ * What frames every request: its id (the caller's if it is sane), a refusal while the server drains, the
+ * security headers, and after the answer a line in the log and a count for the metrics. Health checks are not
+ * served here.
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'

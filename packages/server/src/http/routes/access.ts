@@ -1,4 +1,7 @@
-/** Who calls, tenants and keys. */
+/**
+ * Endpoints of who calls, tenants and keys. Who may make which key is decided in
+ * engine/catalog/key-grants.ts; a secret leaves in one answer and is stored nowhere.
+ */
 import { BelfryError } from '@belfry/contract'
 import { checkGrant } from '../../engine/catalog/key-grants.ts'
 import type { CommonTx, KeyRecord, NewKey } from '../../ports/catalog.ts'

@@ -1,4 +1,7 @@
-/** Jobs: what is run, and how. */
+/**
+ * Endpoints of jobs: what is run, and how. Whatever changes makes a new version, because runs name the
+ * version that they were made with.
+ */
 import type { JobDefinition, JobUpdate } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import { isDeepStrictEqual } from 'node:util'

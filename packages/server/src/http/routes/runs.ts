@@ -1,4 +1,7 @@
-/** Runs: started on demand, listed, looked at, canceled. */
+/**
+ * Endpoints of runs: started on demand, listed, looked at, canceled. The state of a run follows from where it
+ * stands, so nothing is written here but the places.
+ */
 import { BelfryError } from '@belfry/contract'
 import { makeRun } from '../../engine/catalog/run-maker.ts'
 import type { CatalogTx, RunRecord } from '../../ports/catalog.ts'
@@ -97,8 +100,8 @@ async function wantedJob(
 }
 
 /**
- * A run may move on between two statements: claimed, handed back, released from its delay. Each look takes it where it
- * stands then; what is neither waiting nor running has ended.
+ * A run may move on between two statements: claimed, handed back, released from its delay. Each look takes it
+ * where it stands then; what is neither waiting nor running has ended.
  */
 async function cancel(tx: CatalogTx, id: string, after: (effect: Effect) => void): Promise<void> {
   for (let look = 0; look < cancelLooks; look++) {
@@ -112,7 +115,7 @@ async function cancel(tx: CatalogTx, id: string, after: (effect: Effect) => void
     if (state !== 'pending' && state !== 'running') {
       throw new BelfryError(
         'invalid_state',
-        `The run has already ended: it ${state === 'canceled' ? 'was' : 'has'} ${state}. Nothing is left to cancel.`,
+        `The run has already ended (${state}). Nothing is left to cancel.`,
       )
     }
   }

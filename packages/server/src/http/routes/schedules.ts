@@ -1,4 +1,7 @@
-/** Schedules: when a job fires. What a request means is decided in engine/catalog/schedule-editor.ts. */
+/**
+ * Endpoints of schedules: when a job fires. What a request means for the timer is decided in
+ * engine/catalog/schedule-editor.ts; here it is read, locked, written and hinted.
+ */
 import type { ScheduleCreate } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
 import { makeRun } from '../../engine/catalog/run-maker.ts'

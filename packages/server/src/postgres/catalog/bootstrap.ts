@@ -1,6 +1,6 @@
 /**
- * The first tenant and key, made directly in the database by whoever may: `belfry dev` and `belfry server init`. After
- * that, keys are made over the API.
+ * The first tenant and key, made directly in the database by whoever may: `belfry dev` and `belfry server
+ * init`. After that, keys are made over the API.
  */
 import type { Scope } from '@belfry/contract'
 import { nameSchema, scopes as knownScopes } from '@belfry/contract'
@@ -28,7 +28,10 @@ export interface Bootstrapped {
   readonly key: string
 }
 
-/** Makes sure that the tenant exists and makes a key for it. Throws BelfryError `invalid_request`, `name_taken`, `database_*`. */
+/**
+ * Makes sure that the tenant exists and makes a key for it. Throws BelfryError `invalid_request`,
+ * `name_taken`, `database_*`.
+ */
 export async function bootstrapTenant(
   parts: { db: Database; ids: Ids; mint: KeyMint },
   options: BootstrapOptions,

@@ -1,6 +1,7 @@
 /**
- * The Catalog on Postgres: one transaction a request, as belfry_app under row-level security, or as belfry_platform for
- * tenants and keys. A dry run does everything and then throws its own result out of the transaction, which rolls it back.
+ * The Catalog on Postgres: one transaction a request, as belfry_app under row-level security, or as
+ * belfry_platform for tenants and keys. A dry run does everything and then throws its own result out of the
+ * transaction, which rolls it back.
  */
 import type { Access, Catalog, CatalogTx, CommonTx, PlatformTx } from '../../ports/catalog.ts'
 import type { Database, DatabaseRole, Transaction } from '../database.ts'

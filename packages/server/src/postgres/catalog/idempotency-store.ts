@@ -1,4 +1,7 @@
-/** Kept answers of requests with an Idempotency-Key; the protocol stands in migrations/0006_idempotency.sql. */
+/**
+ * Kept answers of requests with an Idempotency-Key, in the transaction of the request. The protocol stands in
+ * migrations/0006_idempotency.sql.
+ */
 import type { IdempotencyStore, StoredAnswer } from '../../ports/catalog.ts'
 import type { Transaction } from '../database.ts'
 import { beginIdempotent, findIdempotent, keepIdempotent } from '../statements/idempotency.ts'

@@ -1,4 +1,7 @@
-/** Jobs of one tenant. */
+/**
+ * Jobs of one tenant, with their versions. The columns beside the definition repeat what claims and inserts
+ * need without reading JSON.
+ */
 import type { JobDefinition } from '@belfry/contract'
 import type { JobRecord, JobStore } from '../../ports/catalog.ts'
 import type { Transaction } from '../database.ts'

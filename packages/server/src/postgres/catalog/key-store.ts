@@ -1,4 +1,7 @@
-/** API keys of one tenant, and the directory in which a caller's key is looked up before the tenant is known. */
+/**
+ * API keys of one tenant, and the directory in which a caller's key is looked up before the tenant is known.
+ * Only hashes of secrets pass here.
+ */
 import type { Scope } from '@belfry/contract'
 import type { KeyRecord, KeyStore, NewKey } from '../../ports/catalog.ts'
 import type { KeyDirectory } from '../../ports/credentials.ts'

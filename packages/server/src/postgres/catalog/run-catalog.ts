@@ -1,6 +1,7 @@
 /**
- * Runs of one tenant. Lists pick the statement by what is asked: a walk over the runs, newest first, where most of what
- * it meets belongs to the page; a start from what is alive and from the index of ends where the states are rare.
+ * Runs of one tenant. Lists pick the statement by what is asked: a walk over the runs, newest first, where
+ * most of what it meets belongs to the page; a start from what is alive and from the index of ends where the
+ * states are rare.
  */
 import type {
   AttemptOutcome,

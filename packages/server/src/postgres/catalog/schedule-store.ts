@@ -1,4 +1,7 @@
-/** Schedules of one tenant, their timers and their occurrences. */
+/**
+ * Schedules of one tenant, their timers and their occurrences. A lock takes the timer first, as the firing
+ * transaction does.
+ */
 import type { JsonValue, OccurrenceReason } from '@belfry/contract'
 import type { StoredSpec } from '../../domain/stored-spec.ts'
 import type {

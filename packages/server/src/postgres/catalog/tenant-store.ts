@@ -1,4 +1,7 @@
-/** Tenants, as belfry_platform: the only place that makes keys for another tenant than the caller's. */
+/**
+ * Tenants, as belfry_platform: the only place that makes keys for another tenant than the caller's. It sees
+ * no table but tenants, keys and idempotency keys.
+ */
 import type { TenantRecord, TenantStore } from '../../ports/catalog.ts'
 import type { Transaction } from '../database.ts'
 import type { TenantRow } from '../statements/access.ts'

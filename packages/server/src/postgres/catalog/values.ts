@@ -1,4 +1,7 @@
-/** Small conversions between rows and records that every store of the catalog shares. */
+/**
+ * Small conversions between rows and records that every store of the catalog shares: instants, the one row
+ * that has to be there, names that are taken.
+ */
 import { BelfryError } from '@belfry/contract'
 import { violatedConstraint } from '../database-error.ts'
 

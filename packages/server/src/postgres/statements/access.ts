@@ -1,4 +1,7 @@
-/** Tenants and API keys: looked up before the tenant is known, and managed by people afterwards. */
+/**
+ * Tenants and API keys: looked up by prefix before the tenant is known (belfry_platform), and managed by
+ * people afterwards, inside their tenant.
+ */
 import { statement } from '../statement.ts'
 
 export type StoredKeyRow = {
@@ -21,6 +24,7 @@ FROM belfry.api_key k JOIN belfry.tenant t ON t.id = k.tenant_id
 WHERE k.prefix = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > belfry.now())`,
 )
 
+/** When a key was last used; written now and then, not at every request. */
 export const touchKey = statement<unknown, [id: string]>(
   'key_touch',
   'UPDATE belfry.api_key SET last_used_at = belfry.now() WHERE id = $1',
@@ -28,6 +32,7 @@ export const touchKey = statement<unknown, [id: string]>(
 
 export type TenantRow = { id: string; name: string; created_at: Date }
 
+/** A new tenant; its name must be free. */
 export const insertTenant = statement<TenantRow, [id: string, name: string]>(
   'tenant_insert',
   'INSERT INTO belfry.tenant (id, name) VALUES ($1, $2) RETURNING id, name, created_at',
@@ -41,11 +46,13 @@ INSERT INTO belfry.tenant (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHI
 RETURNING id, name, created_at`,
 )
 
+/** The tenant of this name. */
 export const findTenantByName = statement<TenantRow, [name: string]>(
   'tenant_find_by_name',
   'SELECT id, name, created_at FROM belfry.tenant WHERE name = $1',
 )
 
+/** Newest first, a page at a time. */
 export const listTenants = statement<TenantRow, [beforeId: string, limit: number]>(
   'tenant_list',
   'SELECT id, name, created_at FROM belfry.tenant WHERE id < $1 ORDER BY id DESC LIMIT $2',
@@ -64,6 +71,7 @@ export type KeyRow = {
 
 const keyColumns = 'id, name, prefix, scopes, created_at, expires_at, revoked_at, last_used_at'
 
+/** A new key of a tenant: only the hash of its secret is kept. */
 export const insertKey = statement<
   KeyRow,
   [
@@ -83,6 +91,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 RETURNING ${keyColumns}`,
 )
 
+/** Keys of the tenant, newest first, also those that were revoked or ran out. */
 export const listKeys = statement<KeyRow, [beforeId: string, limit: number]>(
   'key_list',
   `

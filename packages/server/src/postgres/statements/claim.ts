@@ -1,14 +1,15 @@
 /**
  * The claim: who may start what, in one statement.
  *
- *   1. the session is alive, and its row is locked against deletion: so a rescuer that ends the session sees either the
- *      claimed rows or no claim at all
- *   2. the rows: per queue and handler kind one walk along `ready_claim`, in tag order, over rows that nobody has locked
+ *   1. the session is alive, and its row is locked against deletion: so a rescuer that ends the session sees
+ *      either the claimed rows or no claim at all
+ *   2. the rows: per queue and handler kind one walk along `ready_claim`, in tag order, over rows that nobody
+ *      has locked
  *   3. they belong to the session from now until the deadline, under a new epoch
  *
- * The rows come as `= ANY (ARRAY (SELECT …))` and not by a join: with stale statistics a join turns into a walk over the
- * whole table. What the run itself says (its input) is looked up row by row, by its key, for the same reason.
- * test/postgres/claim-plan.test.ts holds these plans.
+ * The rows come as `= ANY (ARRAY (SELECT …))` and not by a join: with stale statistics a join turns into a
+ * walk over the whole table. What the run itself says (its input) is looked up row by row, by its key, for
+ * the same reason. test/postgres/claim-plan.test.ts holds these plans.
  */
 import { statement } from '../statement.ts'
 

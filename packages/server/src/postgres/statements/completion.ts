@@ -1,10 +1,12 @@
 /**
- * The end of attempts, many at once. A row leaves `ready` only here, together with the attempt row that says why, guarded
- * by epoch and session: whoever comes second finds nothing. What may run again goes to `delayed` in the same statement.
- * A cancel that was asked for while the run ran wins over a further attempt, also when the worker had not heard of it.
+ * The end of attempts, many at once. A row leaves `ready` only here, together with the attempt row that says
+ * why, guarded by epoch and session: whoever comes second finds nothing. What may run again goes to `delayed`
+ * in the same statement. A cancel that was asked for while the run ran wins over a further attempt, also when
+ * the worker had not heard of it.
  *
- * Worker and rescuer send the same statement but for the session: one for all rows, or one a row. Rows are looked up and
- * locked one by one by their key: a join may be planned as a walk over the whole table while statistics are old.
+ * Worker and rescuer send the same statement but for the session: one for all rows, or one a row. Rows are
+ * looked up and locked one by one by their key: a join may be planned as a walk over the whole table while
+ * statistics are old.
  */
 import { statement } from '../statement.ts'
 
@@ -33,10 +35,10 @@ export type EndColumns = [
   responsesTruncated: readonly boolean[],
 ]
 
-const columns = `run_id, lease_epoch, outcome, run_state, reason, retry_delay_ms, count_as, started_ms, ended_ms,
-    error_code, error_message, http_status, response, response_truncated`
-const arrays = `$1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[], $8::float8[],
-    $9::float8[], $10::text[], $11::text[], $12::smallint[], $13::text[], $14::boolean[]`
+const columns = `run_id, lease_epoch, outcome, run_state, reason, retry_delay_ms, count_as, started_ms,
+    ended_ms, error_code, error_message, http_status, response, response_truncated`
+const arrays = `$1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[],
+    $8::float8[], $9::float8[], $10::text[], $11::text[], $12::smallint[], $13::text[], $14::boolean[]`
 
 const endAttempts = (source: string, sessionId: string): string => `
 WITH held AS MATERIALIZED (
@@ -47,7 +49,8 @@ WITH held AS MATERIALIZED (
       ready.timeout_ms, ready.attempt, ready.session_id, ready.crash_count, ready.failure_count,
       ready.cancel_requested_at
     FROM belfry.ready
-    WHERE ready.run_id = ending.run_id AND ready.lease_epoch = ending.lease_epoch AND ready.session_id = ${sessionId}
+    WHERE ready.run_id = ending.run_id AND ready.lease_epoch = ending.lease_epoch
+      AND ready.session_id = ${sessionId}
     FOR UPDATE
   ) AS mine
 ), gone AS (
@@ -60,20 +63,22 @@ WITH held AS MATERIALIZED (
       THEN belfry.now() + retry_delay_ms * interval '1 millisecond' END AS retry_at
   FROM held
 ), history AS (
-  INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state, reason, started_at,
-    ended_at, retry_at, error_code, error_message, http_status, response, response_truncated)
+  INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state, reason,
+    started_at, ended_at, retry_at, error_code, error_message, http_status, response, response_truncated)
   SELECT run_id, attempt, tenant_id, lease_epoch, session_id, outcome, end_state, end_reason,
-    to_timestamp(started_ms / 1000), to_timestamp(ended_ms / 1000), retry_at, error_code, error_message, http_status,
-    response, response_truncated
+    to_timestamp(started_ms / 1000), to_timestamp(ended_ms / 1000), retry_at, error_code, error_message,
+    http_status, response, response_truncated
   FROM verdict
 ), later AS (
-  INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority, timeout_ms,
-    lease_epoch, attempt, crash_count, failure_count)
-  SELECT run_id, tenant_id, job_id, job_version, retry_at, belfry.shard_of(run_id), queue, handler, priority, timeout_ms,
-    lease_epoch + 1, attempt, crash_count + (count_as = 'crash')::int, failure_count + (count_as = 'failure')::int
+  INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority,
+    timeout_ms, lease_epoch, attempt, crash_count, failure_count)
+  SELECT run_id, tenant_id, job_id, job_version, retry_at, belfry.shard_of(run_id), queue, handler, priority,
+    timeout_ms, lease_epoch + 1, attempt,
+    crash_count + (count_as = 'crash')::int, failure_count + (count_as = 'failure')::int
   FROM verdict WHERE retry_at IS NOT NULL
 )
-SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms, verdict.run_id, verdict.end_state AS run_state
+SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
+       verdict.run_id, verdict.end_state AS run_state
 FROM (VALUES (1)) AS one (row) LEFT JOIN verdict ON true`
 
 /** Ends attempts of one session. */
@@ -92,8 +97,8 @@ export const rescueAttempts = statement<AppliedRow, [...EndColumns, sessionIds: 
 )
 
 /**
- * Which ends were applied by an earlier call. The rescuer's row carries the same epoch and session, so the end is told by
- * its own instant as well.
+ * Which ends were applied by an earlier call. The rescuer's row carries the same epoch and session, so the
+ * end is told by its own instant as well.
  */
 export const listAppliedBefore = statement<
   { readonly run_id: string; readonly run_state: string | null },
@@ -108,11 +113,13 @@ export const listAppliedBefore = statement<
   'belfry_list_applied_before',
   `
 SELECT written.run_id, written.run_state
-FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::text[]) AS ending (run_id, lease_epoch, ended_ms, outcome)
+FROM unnest($2::uuid[], $3::bigint[], $4::float8[], $5::text[])
+  AS ending (run_id, lease_epoch, ended_ms, outcome)
 CROSS JOIN LATERAL (
   SELECT attempt.run_id, attempt.run_state
   FROM belfry.attempt
-  WHERE attempt.run_id = ending.run_id AND attempt.lease_epoch = ending.lease_epoch AND attempt.session_id = $1
+  WHERE attempt.run_id = ending.run_id AND attempt.lease_epoch = ending.lease_epoch
+    AND attempt.session_id = $1
     AND attempt.outcome = ending.outcome AND attempt.ended_at = to_timestamp(ending.ended_ms / 1000)
   OFFSET 0
 ) AS written`,

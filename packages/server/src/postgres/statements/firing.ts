@@ -1,4 +1,7 @@
-/** The firing transaction (postgres/firing.ts). */
+/**
+ * The firing transaction (postgres/firing.ts): what must be known to fire, the fire itself, and the release
+ * of delayed runs. Instants travel as epoch ms in float8, which keeps microseconds apart.
+ */
 import { statement } from '../statement.ts'
 
 export interface PlanRow {
@@ -37,18 +40,27 @@ export interface FireRow {
   readonly held: readonly number[]
   readonly moved: readonly string[]
   /** [scheduleId, scheduledForMs, outcome, runId, queue, dueAtMs] */
-  readonly fired: readonly (readonly [string, number, 'ran' | 'skipped' | 'missed', string | null, string, number])[]
+  readonly fired: readonly (readonly [
+    string,
+    number,
+    'ran' | 'skipped' | 'missed',
+    string | null,
+    string,
+    number,
+  ])[]
 }
 
 /**
  * Fires timers: all of DESIGN 4.4 in one statement, so there is one snapshot and one round trip.
  *
- *   held         the shards of which the caller is still the owner under the term it names; share-locked until commit, so
- *                that no other node can take one over before this fire is done
- *   due          the timers of those shards that are as they were read, and due; locked, in the order given. Looked up
- *                one by one in LATERAL, which FOR UPDATE keeps the planner from turning into a walk over all that is due.
- *                With the overlap rule decided: `blocked` when the last run of the schedule is still ready, running or
- *                delayed. (Scalar subqueries, not EXISTS: that one may be planned as a hash of the whole table.)
+ *   held         the shards of which the caller is still the owner under the term it names; locked until
+ *                commit so that no other node can take one over before this fire is done (the holder's own
+ *                renewal does not wait for it)
+ *   due          the timers of those shards that are as they were read, and due; locked, in the order given.
+ *                Looked up one by one in LATERAL, which FOR UPDATE keeps the planner from turning into a walk
+ *                over all that is due. With the overlap rule decided: `blocked` when the last run of the
+ *                schedule is still ready, running or delayed. (Scalar subqueries, not EXISTS: that one may be
+ *                planned as a hash of the whole table.)
  *   occurrence   one row a planned time, or none if it is there already
  *   run, ready   for the new ones that run
  *   moved, ended the timer goes on, or goes away and the schedule is completed
@@ -83,10 +95,11 @@ export const fireTimers = statement<
       ON named.shard = term.shard AND named.term = term.term
     WHERE term.owner_id = $1::uuid AND term.expires_at > belfry.now()
     ORDER BY term.shard
-    FOR SHARE OF term
+    FOR KEY SHARE OF term
   ),
   due AS MATERIALIZED (
-    SELECT found.schedule_id, found.tenant_id, to_timestamp(wanted.next_scheduled_ms / 1000) AS next_scheduled_for,
+    SELECT found.schedule_id, found.tenant_id,
+           to_timestamp(wanted.next_scheduled_ms / 1000) AS next_scheduled_for,
            to_timestamp(wanted.next_due_ms / 1000) AS next_due_at,
            s.job_id, s.input, j.version AS job_version, j.queue, j.handler, j.priority, j.attempt_timeout_ms,
            s.overlap = 'skip' AND coalesce(
@@ -109,13 +122,15 @@ export const fireTimers = statement<
     JOIN belfry.job AS j ON j.id = s.job_id
   ),
   planned AS MATERIALIZED (
-    SELECT due.*, to_timestamp(o.scheduled_ms / 1000) AS scheduled_for, to_timestamp(o.due_ms / 1000) AS due_at,
+    SELECT due.*,
+           to_timestamp(o.scheduled_ms / 1000) AS scheduled_for,
+           to_timestamp(o.due_ms / 1000) AS due_at,
            CASE WHEN o.outcome = 'ran' AND due.blocked THEN 'skipped' ELSE o.outcome END AS outcome,
            CASE WHEN o.outcome = 'ran' AND due.blocked THEN 'overlap' ELSE o.reason END AS reason,
            CASE WHEN due.blocked THEN NULL ELSE o.run_id END AS run_id,
            o.missed_count, o.tag
-    FROM unnest($9::uuid[], $10::float8[], $11::float8[], $12::text[], $13::text[], $14::bigint[], $15::uuid[],
-                $16::float8[])
+    FROM unnest($9::uuid[], $10::float8[], $11::float8[], $12::text[], $13::text[], $14::bigint[],
+                $15::uuid[], $16::float8[])
            AS o (schedule_id, scheduled_ms, due_ms, outcome, reason, missed_count, run_id, tag)
     JOIN due ON due.schedule_id = o.schedule_id
   ),
@@ -136,13 +151,15 @@ export const fireTimers = statement<
   new_run AS (
     INSERT INTO belfry.run
       (id, tenant_id, job_id, job_version, schedule_id, scheduled_for, source, queue, priority, input, due_at)
-    SELECT run_id, tenant_id, job_id, job_version, schedule_id, scheduled_for, 'schedule', queue, priority, input, due_at
+    SELECT run_id, tenant_id, job_id, job_version, schedule_id, scheduled_for, 'schedule', queue, priority,
+           input, due_at
     FROM started
   ),
   new_ready AS (
     INSERT INTO belfry.ready
       (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms)
-    SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, belfry.now(), attempt_timeout_ms
+    SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, belfry.now(),
+           attempt_timeout_ms
     FROM started
   ),
   last_started AS (
@@ -195,10 +212,10 @@ export const releaseDelayed = statement<
   ),
   new_ready AS (
     INSERT INTO belfry.ready
-      (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms, lease_epoch,
-       attempt, crash_count, failure_count)
-    SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, belfry.now(), timeout_ms, lease_epoch,
-           attempt, crash_count, failure_count
+      (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms,
+       lease_epoch, attempt, crash_count, failure_count)
+    SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, belfry.now(), timeout_ms,
+           lease_epoch, attempt, crash_count, failure_count
     FROM released
   )
   SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,

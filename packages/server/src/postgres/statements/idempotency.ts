@@ -1,9 +1,12 @@
-/** Idempotency-Key of requests: see migrations/0006_idempotency.sql for the protocol. */
+/**
+ * Idempotency-Key of requests, and the clock of a request's transaction. See migrations/0006_idempotency.sql
+ * for the protocol.
+ */
 import { statement } from '../statement.ts'
 
 /**
- * Takes the key: one row if it was free (or had run out), none if an answer is kept with it. While another transaction
- * holds it, this waits for its end.
+ * Takes the key: one row if it was free (or had run out), none if an answer is kept with it. While another
+ * transaction holds it, this waits for its end.
  */
 export const beginIdempotent = statement<
   { key: string },
@@ -19,6 +22,7 @@ ON CONFLICT (tenant_id, api_key_id, key) DO UPDATE
 RETURNING i.key`,
 )
 
+/** The answer that is kept with a key, and the fingerprint of the request that it answered. */
 export const findIdempotent = statement<
   { fingerprint: Buffer; status: number; response: unknown },
   [tenantId: string, apiKeyId: string, key: string]
@@ -29,6 +33,7 @@ SELECT fingerprint, status, response FROM belfry.idempotency_key
 WHERE tenant_id = $1 AND api_key_id = $2 AND key = $3`,
 )
 
+/** Keeps the answer, in the transaction that did the work. */
 export const keepIdempotent = statement<
   unknown,
   [tenantId: string, apiKeyId: string, key: string, status: number, response: string]

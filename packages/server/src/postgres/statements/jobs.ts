@@ -1,4 +1,7 @@
-/** Jobs and their versions, as the API reads and writes them for one tenant. */
+/**
+ * Jobs and their versions, as the API reads and writes them for one tenant. A job and its version are written
+ * in one statement, so that neither is ever without the other.
+ */
 import { statement } from '../statement.ts'
 
 export type JobRow = {
@@ -58,6 +61,7 @@ SELECT ${columns} FROM j`,
 const one = `SELECT ${columns} FROM belfry.job j
 WHERE j.tenant_id = belfry.tenant_id() AND j.id = $1 AND j.deleted_at IS NULL`
 
+/** A job that was not deleted. */
 export const findJob = statement<JobRow, [id: string]>('job_find', one)
 
 /** FOR UPDATE, so that it also waits for those who hold the job against deletion (FOR KEY SHARE). */
@@ -72,11 +76,13 @@ WHERE j.tenant_id = belfry.tenant_id() AND j.name = $1 AND j.deleted_at IS NULL
 FOR KEY SHARE`,
 )
 
+/** Newest first, a page at a time; all, or the one of a name. */
 export const listJobs = statement<JobRow, [beforeId: string, limit: number, name: string | null]>(
   'job_list',
   `
 SELECT ${columns} FROM belfry.job j
-WHERE j.tenant_id = belfry.tenant_id() AND j.id < $1 AND j.deleted_at IS NULL AND ($3::text IS NULL OR j.name = $3)
+WHERE j.tenant_id = belfry.tenant_id() AND j.id < $1 AND j.deleted_at IS NULL
+  AND ($3::text IS NULL OR j.name = $3)
 ORDER BY j.id DESC LIMIT $2`,
 )
 
@@ -84,9 +90,11 @@ ORDER BY j.id DESC LIMIT $2`,
 export const listJobNames = statement<{ name: string }, [limit: number]>(
   'job_names',
   `
-SELECT name FROM belfry.job WHERE tenant_id = belfry.tenant_id() AND deleted_at IS NULL ORDER BY id DESC LIMIT $1`,
+SELECT name FROM belfry.job
+WHERE tenant_id = belfry.tenant_id() AND deleted_at IS NULL ORDER BY id DESC LIMIT $1`,
 )
 
+/** Deletes in name only: runs go on naming the job and its versions. */
 export const removeJob = statement<unknown, [id: string]>(
   'job_remove',
   `
@@ -94,6 +102,7 @@ UPDATE belfry.job SET deleted_at = belfry.now(), updated_at = belfry.now()
 WHERE tenant_id = belfry.tenant_id() AND id = $1`,
 )
 
+/** A schedule that still uses the job; one is enough to refuse its deletion. */
 export const findJobUser = statement<{ name: string }, [id: string]>(
   'job_user',
   `
@@ -113,11 +122,13 @@ SELECT j.id AS job_id, j.version AS job_version, j.definition, t.weight AS tenan
 FROM belfry.job j JOIN belfry.tenant t ON t.id = j.tenant_id
 WHERE j.tenant_id = belfry.tenant_id() AND j.deleted_at IS NULL AND `
 
+/** What a run of this job is made of. */
 export const findRunTemplateById = statement<RunTemplateRow, [jobId: string]>(
   'job_template_by_id',
   `${template} j.id = $1`,
 )
 
+/** The same by name. */
 export const findRunTemplateByName = statement<RunTemplateRow, [name: string]>(
   'job_template_by_name',
   `${template} j.name = $1`,

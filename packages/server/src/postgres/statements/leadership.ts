@@ -1,6 +1,11 @@
 /**
- * Leadership of the 64 shards (postgres/leadership.ts). All of one renewal runs in one transaction; shard rows are
- * always locked in the order of their numbers, by renewals and by fires alike, so none waits for another in a circle.
+ * Leadership of the 64 shards (postgres/leadership.ts). All of one renewal runs in one transaction; shard
+ * rows are always locked in the order of their numbers, by renewals and by fires alike, so none waits for
+ * another in a circle.
+ *
+ *   a fire takes      FOR KEY SHARE        conflicts with a takeover only
+ *   a renewal takes   FOR NO KEY UPDATE    neither waits for fires nor makes them wait
+ *   a takeover takes  FOR UPDATE           only where no fire is under way
  */
 import { statement } from '../statement.ts'
 
@@ -29,7 +34,7 @@ export const liveNodes = statement<{ id: string; ends_in_ms: number }>(
   `,
 )
 
-/** Locks what the node holds. Waits for fires under way; they are short. */
+/** Locks what the node holds. */
 export const lockOwnShards = statement<{ shard: number; term: number }, [nodeId: string]>(
   'leadership_lock_own',
   `
@@ -37,11 +42,14 @@ export const lockOwnShards = statement<{ shard: number; term: number }, [nodeId:
   FROM belfry.shard_term
   WHERE owner_id = $1::uuid
   ORDER BY shard
-  FOR UPDATE
+  FOR NO KEY UPDATE
   `,
 )
 
-/** Locks up to `limit` shards that are free or whose term ran out; leaves out those that somebody is taking now. */
+/**
+ * Locks up to `limit` shards that are free or whose term ran out; leaves out those that somebody takes or
+ * fires in now.
+ */
 export const lockFreeShards = statement<{ shard: number }, [nodeId: string, limit: number]>(
   'leadership_lock_free',
   `

@@ -1,9 +1,12 @@
-/** The pruner's housekeeping: partitions by database time, and rows that ran out. */
+/**
+ * The pruner's housekeeping: partitions by database time, and rows that ran out. The functions that make and
+ * drop partitions are in the migrations, because only the owner of the tables may do that.
+ */
 import { statement } from '../statement.ts'
 
 /**
- * Making and dropping partitions locks tables for an instant; behind a long query it would make everybody wait in turn.
- * So it gives up after two seconds and comes back later.
+ * Making and dropping partitions locks tables for an instant; behind a long query it would make everybody
+ * wait in turn. So it gives up after two seconds and comes back later.
  */
 export const limitLockWait = statement<unknown>(
   'belfry_limit_lock_wait',
@@ -17,12 +20,14 @@ export const makePartitions = statement<{ readonly name: string }, [days: number
 SELECT name FROM belfry.make_partitions((belfry.now() AT TIME ZONE 'UTC')::date - 1, $1) AS made (name)`,
 )
 
+/** Drops the days before the retention, by database time; answers their names. */
 export const dropPartitions = statement<{ readonly name: string }, [retentionDays: number]>(
   'belfry_drop_partitions',
   `
 SELECT name FROM belfry.drop_partitions((belfry.now() AT TIME ZONE 'UTC')::date - $1::int) AS dropped (name)`,
 )
 
+/** Deletes keys that ran out, oldest first, at most `limit` at once. */
 export const deleteExpiredIdempotencyKeys = statement<{ readonly count: number }, [limit: number]>(
   'belfry_delete_expired_idempotency_keys',
   `

@@ -29,6 +29,7 @@ GRANT SELECT ON belfry.migration TO PUBLIC;`
 
 export type LedgerRow = { readonly id: number; readonly name: string; readonly checksum: string }
 
+/** What was applied to this database, in order. */
 export const readLedger = statement<LedgerRow>(
   'belfry_read_ledger',
   'SELECT id, name, checksum FROM belfry.migration ORDER BY id',

@@ -1,6 +1,7 @@
 /**
- * What the rescuer reads: runs that a session holds on paper only, or past their deadline. The filter stands in SQL and
- * the order is that of `ready_held`, so healthy runs, however many sort first, take no place in a page.
+ * What the rescuer reads: runs that a session holds on paper only, or past their deadline. The filter stands
+ * in SQL and the order is that of `ready_held`, so healthy runs, however many sort first, take no place in a
+ * page.
  */
 import { statement } from '../statement.ts'
 
@@ -27,7 +28,8 @@ export const listStuckRuns = statement<StuckRow, [afterSessionId: string, afterR
   'belfry_list_stuck_runs',
   `
 SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
-       stuck.run_id, stuck.tenant_id, stuck.job_id, stuck.queue, stuck.session_id, stuck.lease_epoch, stuck.attempt,
+       stuck.run_id, stuck.tenant_id, stuck.job_id, stuck.queue, stuck.session_id, stuck.lease_epoch,
+         stuck.attempt,
        stuck.crash_count, stuck.failure_count,
        (extract(epoch FROM stuck.claimed_at) * 1000)::float8 AS claimed_at_ms,
        stuck.cause, stuck.cancel_requested_at IS NOT NULL AS cancel_requested, written.definition

@@ -1,6 +1,7 @@
 /**
- * Schedules and their timers, as the API reads and writes them for one tenant. Locks are taken timer first, schedule
- * second, in the order of the firing transaction, so that an edit and a fire never wait for each other in a circle.
+ * Schedules and their timers, as the API reads and writes them for one tenant. Locks are taken timer first,
+ * schedule second, in the order of the firing transaction, so that an edit and a fire never wait for each
+ * other in a circle.
  */
 import { statement } from '../statement.ts'
 
@@ -32,9 +33,10 @@ export type ScheduleRow = {
 }
 
 const select = `
-SELECT s.id, s.name, s.description, s.job_id, j.name AS job_name, s.spec, s.zone, s.zone_data_version, s.start_at,
-       s.end_at, s.jitter_ms, s.catch_up, s.overlap, s.input IS NOT NULL AS has_input, s.input, s.state,
-       s.paused_reason, s.paused_at, s.gen, s.version, s.created_at, s.updated_at, t.scheduled_for, t.due_at
+SELECT s.id, s.name, s.description, s.job_id, j.name AS job_name, s.spec, s.zone, s.zone_data_version,
+       s.start_at, s.end_at, s.jitter_ms, s.catch_up, s.overlap, s.input IS NOT NULL AS has_input, s.input,
+       s.state, s.paused_reason, s.paused_at, s.gen, s.version, s.created_at, s.updated_at,
+       t.scheduled_for, t.due_at
 FROM belfry.schedule s
 JOIN belfry.job j ON j.id = s.job_id
 LEFT JOIN belfry.timer t ON t.schedule_id = s.id
@@ -62,8 +64,8 @@ export const insertSchedule = statement<
   `
 WITH s AS (
   INSERT INTO belfry.schedule
-    (id, tenant_id, description, spec, zone, zone_data_version, start_at, end_at, jitter_ms, catch_up, overlap, input,
-     name, job_id)
+    (id, tenant_id, description, spec, zone, zone_data_version, start_at, end_at, jitter_ms, catch_up,
+     overlap, input, name, job_id)
   VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
   RETURNING id, tenant_id, gen
 )
@@ -71,18 +73,22 @@ INSERT INTO belfry.timer (schedule_id, tenant_id, scheduled_for, due_at, gen, sh
 SELECT id, tenant_id, $14, $15, gen, belfry.shard_of(id) FROM s`,
 )
 
+/** A schedule that was not deleted, with its next planned time. */
 export const findSchedule = statement<ScheduleRow, [id: string]>('schedule_find', `${select} AND s.id = $1`)
 
+/** Holds the timer against a fire until the end of the transaction. */
 export const lockTimer = statement<unknown, [id: string]>(
   'schedule_lock_timer',
   'SELECT 1 FROM belfry.timer WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 FOR UPDATE',
 )
 
+/** The schedule, held against other edits. The timer is locked before it. */
 export const lockSchedule = statement<ScheduleRow, [id: string]>(
   'schedule_lock',
   `${select} AND s.id = $1 FOR UPDATE OF s`,
 )
 
+/** Newest first, a page at a time; all, or those of a name, a state or a job. */
 export const listSchedules = statement<
   ScheduleRow,
   [beforeId: string, limit: number, name: string | null, state: string | null, jobId: string | null]
@@ -103,8 +109,8 @@ export const updateSchedule = statement<
   'schedule_update',
   `
 UPDATE belfry.schedule
-SET description = $2, spec = $3, zone = $4, zone_data_version = $5, start_at = $6, end_at = $7, jitter_ms = $8,
-    catch_up = $9, overlap = $10, input = $11, state = $12::text, paused_reason = $13,
+SET description = $2, spec = $3, zone = $4, zone_data_version = $5, start_at = $6, end_at = $7,
+    jitter_ms = $8, catch_up = $9, overlap = $10, input = $11, state = $12::text, paused_reason = $13,
     paused_at = CASE WHEN $12::text = 'paused' THEN coalesce(paused_at, belfry.now()) END,
     gen = gen + $14, version = version + 1, updated_at = belfry.now()
 WHERE tenant_id = belfry.tenant_id() AND id = $1`,
@@ -123,11 +129,13 @@ ON CONFLICT (schedule_id) DO UPDATE
   SET scheduled_for = excluded.scheduled_for, due_at = excluded.due_at, gen = excluded.gen`,
 )
 
+/** Takes the timer away: of a schedule that is paused, completed or deleted. */
 export const dropTimer = statement<unknown, [id: string]>(
   'schedule_drop_timer',
   'DELETE FROM belfry.timer WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1',
 )
 
+/** Deletes in name only: its occurrences stay, and a fire that read it before is refused by `gen`. */
 export const removeSchedule = statement<unknown, [id: string]>(
   'schedule_remove',
   `
@@ -153,6 +161,7 @@ export type OccurrenceRow = {
   fired_at: Date
 }
 
+/** Planned times within a span and what became of them, latest first. */
 export const listOccurrences = statement<
   OccurrenceRow,
   [id: string, before: string, from: string, limit: number, outcome: string | null]

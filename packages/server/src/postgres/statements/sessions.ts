@@ -1,9 +1,10 @@
 /**
- * The lease of a worker process: one row, one write a heartbeat, whatever the number of its runs. A lease that ran out
- * is never renewed: its holder may have been given up already.
+ * The lease of a worker process: one row, one write a heartbeat, whatever the number of its runs. A lease
+ * that ran out is never renewed: its holder may have been given up already.
  */
 import { statement } from '../statement.ts'
 
+/** Enters a worker process, with its first lease. */
 export const openSession = statement<
   { readonly now_ms: number },
   [id: string, host: string, version: string, queues: readonly string[], slots: number, leaseMs: number]
@@ -47,6 +48,7 @@ UPDATE belfry.session SET expires_at = least(expires_at, belfry.now())
 WHERE id = $1 AND EXISTS (SELECT FROM belfry.ready WHERE session_id = $1)`,
 )
 
+/** What the session holds by the book, to compare with what the process knows. */
 export const listHeldRuns = statement<
   { readonly run_id: string; readonly lease_epoch: number; readonly queue: string },
   [sessionId: string]

@@ -1,7 +1,13 @@
-/** What falls due next (postgres/timer-index.ts). */
+/**
+ * What falls due next (postgres/timer-index.ts): timers of schedules and delayed runs, shard by shard, by
+ * keys (due instant, id).
+ */
 import { statement } from '../statement.ts'
 
-/** One row a timer; a single row of nulls where there is none, so that the time of the read is always answered. */
+/**
+ * One row a timer; a single row of nulls where there is none, so that the time of the read is always
+ * answered.
+ */
 export interface TimerRow {
   readonly now_ms: number
   readonly kind: 'schedule' | 'run' | null
@@ -16,8 +22,9 @@ export interface TimerRow {
 }
 
 /**
- * For each shard, the next timers and delayed runs after a key (due instant, id), at most so many of each kind. Each
- * inner query is one short walk along the index (shard, due_at, id), whatever the size of the table.
+ * For each shard, the next timers and delayed runs after a key (due instant, id), at most so many of each
+ * kind. Each inner query is one short walk along the index (shard, due_at, id), whatever the size of the
+ * table.
  */
 export const scanTimers = statement<
   TimerRow,

@@ -13,9 +13,9 @@ export const rollback = 'ROLLBACK'
  * Who acts, for which tenant, and for how long a statement may take and the transaction may stand idle. An
  * empty tenant means none; policies read it as `nullif(current_setting('belfry.tenant_id', true), '')`.
  *
- * The engine's statements are made for their indexes. A plan that was cached while `ready` was nearly empty would read
- * the whole table, and go on doing so when a million runs arrive (measured: 11 s to complete 500); so for the engine the
- * planner is told to walk indexes, in their order.
+ * The engine's statements are made for their indexes. A plan that was cached while `ready` was nearly empty
+ * would read the whole table, and go on doing so when a million runs arrive (measured: 11 s to complete 500);
+ * so for the engine the planner is told to walk indexes, in their order.
  */
 export const enterScope = statement<
   unknown,

@@ -1,0 +1,98 @@
+/**
+ * From a claimed run to its end on record: takes the slot, runs the attempt, hands its end to the completer,
+ * frees the slot when that is acknowledged. Knows what to abort for a lost session, a cancel, a shutdown.
+ */
+import type { JobDefinition } from '@belfry/contract'
+import { jobDefinitionSchema } from '@belfry/contract'
+import type { Clock } from '../ports/clock.ts'
+import type { EventSink } from '../ports/event-sink.ts'
+import type { AbortReason, Handler } from '../ports/handler.ts'
+import type { Random } from '../ports/random.ts'
+import type { ClaimedRun } from '../ports/run-queue.ts'
+import { startAttempt } from './attempt.ts'
+import type { Completer } from './completer.ts'
+import type { DatabaseClock } from './database-clock.ts'
+import type { Slots } from './slots.ts'
+
+export interface ExecutorOptions {
+  readonly handlers: readonly Handler[]
+  readonly clock: Clock
+  readonly databaseClock: DatabaseClock
+  readonly random: Random
+  readonly events: EventSink
+  readonly slots: Slots
+  readonly completer: Pick<Completer, 'submit'>
+  readonly abortGraceMs: number
+  readonly onSlotFreed: () => void
+}
+
+export interface Executor {
+  /** Begins an attempt that was claimed under `sessionId`. Without a definition it fails and says so. */
+  readonly start: (sessionId: string, run: ClaimedRun, definition: JobDefinition | undefined) => void
+  readonly abandonSession: (sessionId: string) => void
+  readonly cancel: (runIds: readonly string[]) => void
+  readonly shutDown: () => void
+}
+
+export function createExecutor(options: ExecutorOptions): Executor {
+  const { events, slots, completer } = options
+  const handlers = new Map(options.handlers.map((handler) => [handler.kind, handler]))
+
+  function start(sessionId: string, run: ClaimedRun, known: JobDefinition | undefined): void {
+    const definition = known ?? unusableDefinition
+    const handler = (known && handlers.get(known.handler.kind)) ?? unusableHandler
+    const { runId, tenantId, jobId, leaseEpoch } = run
+    events.emit('attempt_started', { runId, tenantId, jobId, attempt: run.attempt, leaseEpoch })
+    const attempt = startAttempt({ ...options, run, definition, handler })
+    let running = true
+    const abort = (reason: AbortReason): boolean => {
+      if (running) attempt.abort(reason)
+      return running
+    }
+    const release = slots.take({ sessionId, run, abort })
+    const free = (): void => {
+      release()
+      options.onSlotFreed()
+    }
+    void attempt.done.then(({ end, abandoned }) => {
+      running = false
+      if (abandoned !== undefined) slots.leaveBehind(abandoned)
+      if (end === undefined) free()
+      else completer.submit({ sessionId, run, end, onAcknowledged: free })
+    })
+  }
+
+  return {
+    start,
+    abandonSession(sessionId) {
+      for (const held of slots.held()) {
+        if (held.sessionId !== sessionId || !held.abort('lease_lost')) continue
+        const { runId, leaseEpoch } = held.run
+        events.emit('lease_lost', { runId, leaseEpoch, at: 'heartbeat' })
+      }
+    },
+    cancel(runIds) {
+      for (const held of slots.held()) if (runIds.includes(held.run.runId)) held.abort('cancel')
+    },
+    shutDown() {
+      for (const held of slots.held()) held.abort('shutdown')
+    },
+  }
+}
+
+/** Stands in where the definition of a run is not there or not valid; nothing is called. */
+const unusableDefinition = jobDefinitionSchema.parse({
+  handler: { kind: 'http', url: 'http://invalid.invalid/' },
+})
+const unusableHandler: Handler = {
+  kind: 'http',
+  execute: async () => ({
+    outcome: 'failed',
+    retryable: false,
+    error: {
+      code: 'definition_unusable',
+      message: 'This worker cannot use the definition of this job version; save the job again, or update it.',
+    },
+  }),
+  close: async () => {},
+}

@@ -1,0 +1,122 @@
+/**
+ * Claims until the slots are full or no queue has more, and starts what it gets.
+ *
+ * 1. First every queue gets its share of the free slots; then those that used theirs up get what is left.
+ * 2. Definitions are loaded before anything is started; what may not be started any more is given back.
+ */
+import type { HandlerKind, JobDefinition } from '@belfry/contract'
+import type { TagClock } from '../domain/fair-queue.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { EventSink } from '../ports/event-sink.ts'
+import type { ClaimedRun, QueueShare, RunQueue } from '../ports/run-queue.ts'
+import type { DatabaseClock } from './database-clock.ts'
+import type { DefinitionCache } from './definition-cache.ts'
+import type { LowWaterMarks } from './low-water-marks.ts'
+import type { QueueShares } from './queue-shares.ts'
+import type { WorkerSession } from './session.ts'
+import type { Slots } from './slots.ts'
+import type { Strays } from './strays.ts'
+
+/** Runs in one claim. */
+const maxClaim = 500
+
+export interface IntakeOptions {
+  readonly queue: Pick<RunQueue, 'claim'>
+  readonly clock: Clock
+  readonly databaseClock: DatabaseClock
+  readonly events: EventSink
+  readonly tags: Pick<TagClock, 'observeClaimed'>
+  readonly handlers: readonly HandlerKind[]
+  readonly session: Pick<WorkerSession, 'current' | 'lapsed'>
+  readonly slots: Pick<Slots, 'free'>
+  readonly start: (sessionId: string, run: ClaimedRun, definition: JobDefinition | undefined) => void
+  readonly deadlineMarginMs: number
+}
+
+export interface IntakeParts {
+  readonly shares: QueueShares
+  readonly marks: LowWaterMarks
+  readonly definitions: DefinitionCache
+  readonly strays: Strays
+}
+
+type Wanted = readonly { readonly queue: string; readonly limit: number }[]
+type Claimed = { readonly runs: readonly ClaimedRun[]; readonly filled: readonly string[] }
+
+/** Answers a function that claims and starts; it answers how many runs it claimed. */
+export function createIntake(
+  options: IntakeOptions,
+  parts: IntakeParts,
+): (sessionId: string, signal: AbortSignal) => Promise<number> {
+  const { clock, databaseClock, session, slots } = options
+  const free = (): number => Math.min(slots.free(), maxClaim)
+
+  async function claimOnce(sessionId: string, wanted: Wanted): Promise<Claimed> {
+    const sentMs = clock.monotonicMs()
+    const shares = wanted.map((each) => ({ ...each, minTag: parts.marks.minTag(each.queue, sentMs) }))
+    const { handlers, deadlineMarginMs } = options
+    const claim = await options.queue.claim({ sessionId, shares, handlers, deadlineMarginMs })
+    databaseClock.observe(claim.nowMs, sentMs)
+    if (!claim.alive) session.lapsed(sessionId)
+    const filled = takeIn(options, parts, shares, claim.runs, clock.monotonicMs() - sentMs, claim.nowMs)
+    return { runs: claim.runs, filled }
+  }
+
+  async function startAll(
+    sessionId: string,
+    runs: readonly ClaimedRun[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const versionOf = (run: ClaimedRun) => ({ jobId: run.jobId, version: run.jobVersion })
+    const definitionOf = await parts.definitions.load(runs.map(versionOf)).catch(async (error: unknown) => {
+      // if that fails too, they are found as strays
+      await parts.strays.giveBack(sessionId, runs).catch(() => undefined)
+      throw error
+    })
+    if (signal.aborted || session.current() !== sessionId) await parts.strays.giveBack(sessionId, runs)
+    else for (const run of runs) options.start(sessionId, run, definitionOf(versionOf(run)))
+  }
+
+  return async (sessionId, signal) => {
+    let total = 0
+    let wanted: Wanted = parts.shares.spread(free(), clock.monotonicMs())
+    try {
+      while (wanted.length > 0 && !signal.aborted && session.current() === sessionId) {
+        const { runs, filled } = await claimOnce(sessionId, wanted)
+        if (runs.length > 0) await startAll(sessionId, runs, signal)
+        total += runs.length
+        const share = Math.max(1, Math.floor(free() / filled.length))
+        wanted = filled.slice(0, free()).map((queue) => ({ queue, limit: share }))
+      }
+    } catch (error) {
+      parts.strays.suspect()
+      throw error
+    }
+    return total
+  }
+}
+
+/** Notes what a claim found in each queue; answers those whose share was used up. */
+function takeIn(
+  options: IntakeOptions,
+  { marks, shares }: IntakeParts,
+  asked: readonly QueueShare[],
+  runs: readonly ClaimedRun[],
+  durationMs: number,
+  databaseNowMs: number,
+): readonly string[] {
+  const nowMs = options.clock.monotonicMs()
+  const byQueue = Map.groupBy(runs, (run) => run.queue)
+  return asked.flatMap(({ queue, minTag, limit }) => {
+    const taken = byQueue.get(queue) ?? []
+    const filled = taken.length >= limit
+    const highestTag = taken.at(-1)?.tag ?? null
+    marks.report({ queue, minTag, highestTag, filled, durationMs }, nowMs)
+    if (highestTag === null) return []
+    shares.heard(queue, nowMs)
+    options.tags.observeClaimed(queue, highestTag)
+    const waitsMs = taken.map((run) => Math.max(0, databaseNowMs - run.availableAtMs))
+    options.events.emit('runs_claimed', { queue, count: taken.length, durationMs, waitsMs })
+    return filled ? [queue] : []
+  })
+}

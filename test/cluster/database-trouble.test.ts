@@ -1,0 +1,272 @@
+/**
+ * A database that is away, read-only, restarted under load, or frozen, while Belfry runs or starts. In each case Belfry
+ * says so, leaves nothing half-done, and goes on by itself when it is over: nobody restarts it, and no planned time is
+ * lost. (A full disk is in full-disk.test.ts.)
+ */
+import { setTimeout as wait } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { arenaHarness } from './support/arena.ts'
+import type { Arena } from './support/arena.ts'
+import { findFaults } from './support/checker.ts'
+import type { ExpectedSchedule } from './support/checker.ts'
+import { parseLine } from './support/node-process.ts'
+import type { NodeProcess, SpawnedNode } from './support/node-process.ts'
+import { nextSecond, planEachSecond, untilQuiet } from './support/quiet.ts'
+import { countRows } from './support/row-counts.ts'
+
+const harness = arenaHarness()
+const patient = { timeout: 60_000, interval: 50 }
+const settleMs = 60_000
+
+async function makeJob(arena: Arena, name: string, path: string, more: object = {}): Promise<void> {
+  const handler = { kind: 'http', url: `${arena.ledger.url}${path}` } as const
+  const retry = { maxAttempts: 10, baseMs: 200, capMs: 2_000 }
+  await arena.client().jobs.create({ name, handler, retry, attemptTimeoutMs: 60_000, ...more })
+}
+
+/** Waits for quiet and lets the checker see all that came of schedules, whose target is `/work`. */
+async function expectNothingLost(arena: Arena, expected: readonly ExpectedSchedule[]): Promise<void> {
+  const sql = await untilQuiet(arena, Date.now() + settleMs)
+  harness.defer(() => sql.end())
+  const calls = arena.ledger.calls.filter((call) => call.path === '/work')
+  const faults = await findFaults({ sql, expected, calls, atMostOnceScheduleIds: new Set() })
+  const words = [...arena.nodes.values()].flatMap((node) => node.log.slice(-5)).join('\n')
+  expect(faults.slice(0, 20), words).toEqual([])
+}
+
+/** What a process said at `warn` and above about waiting for its database: text, and when. */
+function waitingWords(node: SpawnedNode): { message: string; atMs: number }[] {
+  return node.log.flatMap((text) => {
+    const entry = parseLine(text)
+    const message = String(entry?.['message'])
+    if (!message.includes('does not answer')) return []
+    return [{ message, atMs: Date.parse(String(entry?.['time'])) }]
+  })
+}
+
+async function isRunning(node: SpawnedNode): Promise<boolean> {
+  return (await Promise.race([node.ended, Promise.resolve('running')])) === 'running'
+}
+
+describe('a database that is down at start', () => {
+  it('is waited for, with words, growing pauses and no password; then all is well', async () => {
+    const arena = await harness.open()
+    await arena.stopPostgres()
+    const node = arena.spawn('a')
+    await expect.poll(() => waitingWords(node).length, patient).toBeGreaterThanOrEqual(6)
+    const words = waitingWords(node)
+    expect(words[0]?.message).toMatch(/Postgres at 127\.0\.0\.1:\d+, database "belfry" does not answer .*ECONNREFUSED/)
+    const pauseMs = (words[5]?.atMs ?? 0) - (words[4]?.atMs ?? 0)
+    expect(pauseMs, 'the pause after the fifth try is at least half of 3.2 s').toBeGreaterThanOrEqual(1_600)
+    expect(await isRunning(node), 'it must not exit in a loop').toBe(true)
+
+    await arena.startPostgres()
+    const back = performance.now()
+    const up = await node.ready
+    process.stdout.write(`down at start: ready ${Math.round(performance.now() - back)} ms after Postgres\n`)
+    expect((await arena.call(up, 'GET', '/v1/jobs')).status).toBe(200)
+    expect(node.log.join('\n')).not.toContain(arena.password)
+  })
+
+  it('does not keep a process that is asked to stop', async () => {
+    const arena = await harness.open()
+    await arena.stopPostgres()
+    const node = arena.spawn('a')
+    await expect.poll(() => waitingWords(node).length, patient).toBeGreaterThanOrEqual(4)
+    const askedMs = performance.now()
+    node.signal('SIGTERM')
+    await node.ended
+    expect(performance.now() - askedMs).toBeLessThan(5_000)
+    expect(node.log.join('\n')).toContain('Stopped while waiting for the database')
+  })
+
+  it('that refuses the password is no reason to wait: says so without the password, and ends', async () => {
+    const arena = await harness.open()
+    const { tcp } = arena.postgres
+    const url = `postgres://belfry:wrong-secret@${tcp?.host}:${tcp?.port}/belfry`
+    const node = arena.spawn('a', { DATABASE_URL: url })
+    expect(await node.ended).toBe(1)
+    const said = node.log.join('\n')
+    expect(said).toContain('Check DATABASE_URL')
+    expect(said).not.toContain('wrong-secret')
+  })
+})
+
+async function setReadOnly(arena: Arena, on: boolean): Promise<void> {
+  await arena.rows(`ALTER SYSTEM SET default_transaction_read_only = ${on ? 'on' : 'off'}`)
+  // reaches the sessions that are open too
+  await arena.rows('SELECT pg_reload_conf()')
+}
+
+const someJob = (name: string) => ({ name, handler: { kind: 'http', url: 'https://example.com/' } })
+const someSchedule = (name: string) => ({ ...someJob(name), every: '1h' })
+
+async function untilRefused(arena: Arena, node: NodeProcess, code: string): Promise<void> {
+  const probe = async () => (await arena.call(node, 'POST', '/v1/jobs?dryRun=false', someJob('probe'))).body['code']
+  await expect.poll(probe, patient).toBe(code)
+}
+
+describe('a read-only database', () => {
+  it('takes no writes and says so, answers reads, and recovers by itself; schedules catch up', async () => {
+    const arena = await harness.open()
+    const node = await arena.start('a')
+    await makeJob(arena, 'each', '/work')
+    await makeJob(arena, 'held', '/held')
+    const job = await arena.client().jobs.create(someJob('spare') as never)
+    const schedule = await arena.client().schedules.create(someSchedule('spare-schedule') as never)
+    const running = await arena.client().runs.create({ job: 'held' })
+    const plan = { job: 'each', count: 3, firstMs: nextSecond(1_000), seconds: 15 }
+    const expected = await planEachSecond(arena.client(), plan)
+    await expect.poll(() => arena.ledger.calls.length, patient).toBeGreaterThanOrEqual(7)
+    await expect.poll(arena.ledger.holding, patient).toBe(1)
+
+    await setReadOnly(arena, true)
+    await untilRefused(arena, node, 'database_read_only')
+    const before = await countRows(arena)
+    const writes: [method: string, path: string, body?: object][] = [
+      ['POST', '/v1/jobs', someJob('refused')],
+      ['PATCH', `/v1/jobs/${job.id}`, { priority: 5 }],
+      ['POST', '/v1/schedules', someSchedule('refused')],
+      ['PATCH', `/v1/schedules/${schedule.id}`, { every: '2h' }],
+      ['POST', `/v1/schedules/${schedule.id}/pause`, {}],
+      ['POST', `/v1/schedules/${schedule.id}/trigger`, {}],
+      ['DELETE', `/v1/schedules/${schedule.id}`],
+      ['POST', '/v1/runs', { job: 'each' }],
+      ['POST', `/v1/runs/${running.id}/cancel`, {}],
+      ['POST', '/v1/keys', { name: 'refused', scopes: ['read'] }],
+    ]
+    for (const [method, path, body] of writes) {
+      const answer = await arena.call(node, method, path, body, `key of ${method} ${path}`)
+      expect.soft([answer.status, answer.body['code'], answer.body['retryable']], `${method} ${path}`).toEqual([
+        503,
+        'database_read_only',
+        true,
+      ])
+    }
+    for (const path of ['/v1/jobs', '/v1/schedules', '/v1/runs', `/v1/runs/${running.id}`, `/v1/jobs/${job.id}`]) {
+      expect.soft((await arena.call(node, 'GET', path)).status, path).toBe(200)
+    }
+    expect(await countRows(arena), 'nothing is half-done').toEqual(before)
+    await expect.poll(() => node.log.some((text) => text.includes('"session_lost"')), patient).toBe(true)
+    expect(await countRows(arena), 'nor after the lease').toEqual(before)
+
+    await setReadOnly(arena, false)
+    const backMs = performance.now()
+    const retried = () => arena.call(node, 'POST', '/v1/runs', { job: 'each' }, 'key of POST /v1/runs')
+    await expect.poll(async () => (await retried()).status, patient).toBe(201)
+    process.stdout.write(`read-only: writes again ${Math.round(performance.now() - backMs)} ms after it was over\n`)
+    arena.ledger.release()
+    const onDemand = String((await retried()).body['id'])
+    expect((await arena.client().waitForRun(onDemand, { timeoutMs: 30_000 })).state).toBe('succeeded')
+    expect((await arena.client().waitForRun(running.id, { timeoutMs: 30_000 })).state).toBe('succeeded')
+    const scheduled = arena.ledger.calls.filter((call) => call.runId !== onDemand)
+    arena.ledger.calls.splice(0, Infinity, ...scheduled)
+    await expectOnlySpareLeft(arena, schedule.id)
+    await expectNothingLost(arena, expected)
+    expect(await isRunning(node), 'nobody restarted it').toBe(true)
+  })
+
+  // incident 11: graphile/worker 449
+  it('that is found by a process after another was killed in it: later every run can be claimed and read', async () => {
+    const arena = await harness.open()
+    const first = await arena.start('a')
+    await makeJob(arena, 'held', '/held')
+    const running = await arena.client().runs.create({ job: 'held' })
+    const later = await arena.client().runs.create({ job: 'held', runAt: new Date(Date.now() + 4_000).toISOString() })
+    await expect.poll(arena.ledger.holding, patient).toBe(1)
+
+    await setReadOnly(arena, true)
+    await untilRefused(arena, first, 'database_read_only')
+    first.signal('SIGKILL')
+    await first.ended
+    const second = await arena.start('b')
+    for (const id of [running.id, later.id]) {
+      expect((await arena.call(second, 'GET', `/v1/runs/${id}`)).status).toBe(200)
+    }
+    expect((await arena.call(second, 'POST', '/v1/runs', { job: 'held' })).body['code']).toBe('database_read_only')
+    await expect.poll(() => second.log.filter((text) => text.includes('"role_failed"')).length, patient).toBeGreaterThan(5)
+
+    arena.ledger.release()
+    await setReadOnly(arena, false)
+    const client = arena.client('b')
+    for (const id of [running.id, later.id]) {
+      const run = await client.waitForRun(id, { timeoutMs: 60_000 })
+      expect(run.state).toBe('succeeded')
+    }
+    const history = (await client.runs.get(running.id)).attemptList
+    expect(history.map((attempt) => attempt.outcome)).toEqual(['lost', 'succeeded'])
+    expect(await isRunning(second)).toBe(true)
+  })
+})
+
+/** The spare schedule is far ahead, so quiet would never come. */
+async function expectOnlySpareLeft(arena: Arena, scheduleId: string): Promise<void> {
+  await arena.client().schedules.delete(scheduleId)
+}
+
+async function endBackends(arena: Arena): Promise<number> {
+  const ended = await arena.rows(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'belfry' AND pid <> pg_backend_pid()",
+  )
+  return ended.length
+}
+
+describe('under load', () => {
+  it('all connections are cut twenty times: nothing is lost', async () => {
+    const arena = await harness.open()
+    for (const name of ['a', 'b']) await arena.start(name)
+    await makeJob(arena, 'each', '/work')
+    await makeJob(arena, 'asked', '/asked')
+    const plan = { job: 'each', count: 10, firstMs: nextSecond(1_000), seconds: 14 }
+    const expected = await planEachSecond(arena.client(), plan)
+    const asked: Promise<{ id: string }>[] = []
+    let cut = 0
+    for (let time = 0; time < 20; time++) {
+      asked.push(...Array.from({ length: 5 }, () => arena.client(time % 2 === 0 ? 'a' : 'b').runs.create({ job: 'asked' })))
+      await wait(600)
+      cut += await endBackends(arena)
+    }
+    process.stdout.write(`cut: ${cut} connections\n`)
+    expect(cut).toBeGreaterThanOrEqual(40)
+    const runIds = (await Promise.all(asked)).map((run) => run.id)
+    await expectNothingLost(arena, expected)
+    expect(new Set(arena.ledger.calls.filter((call) => call.path === '/asked').map((call) => call.runId))).toEqual(
+      new Set(runIds),
+    )
+    for (const node of arena.nodes.values()) expect(await isRunning(node), node.name).toBe(true)
+  })
+
+  it.each(['the postmaster', 'every process of Postgres'])('%s is frozen for 8 s: nothing is lost', async (what) => {
+    const arena = await harness.open()
+    for (const name of ['a', 'b']) await arena.start(name)
+    await makeJob(arena, 'each', '/work')
+    const plan = { job: 'each', count: 10, firstMs: nextSecond(1_000), seconds: 14 }
+    const expected = await planEachSecond(arena.client(), plan)
+    await expect.poll(() => arena.ledger.calls.length, patient).toBeGreaterThan(20)
+
+    const { pid } = arena.postgres
+    const others = await arena.rows<{ pid: number }>('SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()')
+    const frozen = what === 'the postmaster' ? [pid] : [pid, ...others.map((row) => row.pid)]
+    harness.defer(() => thaw(frozen))
+    for (const each of frozen) process.kill(each, 'SIGSTOP')
+    const [node] = arena.nodes.values()
+    const thawed = wait(8_000).then(() => thaw(frozen))
+    if (node !== undefined && frozen.length > 1) {
+      expect((await fetch(`${node.opsUrl}/livez`)).status).toBe(200)
+      expect((await fetch(`${node.opsUrl}/readyz`)).status).toBe(503)
+    }
+    await thawed
+    await expectNothingLost(arena, expected)
+    for (const each of arena.nodes.values()) expect(await isRunning(each), each.name).toBe(true)
+  })
+})
+
+function thaw(pids: readonly number[]): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGCONT')
+    } catch {
+      // it has ended
+    }
+  }
+}

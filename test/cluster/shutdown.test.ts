@@ -1,0 +1,149 @@
+/**
+ * How a Belfry process ends. One SIGTERM: not ready, no new requests, no new claims; what runs may end, what is left is
+ * somebody else's, and nothing of it counts as lost. What runs longer than the drain is cut off: at least once it runs
+ * again elsewhere, at most once its outcome is unknown. A second signal ends the process at once.
+ */
+import type { Client } from '@belfry/sdk'
+import { describe, expect, it } from 'vitest'
+import { arenaHarness } from './support/arena.ts'
+import type { Arena } from './support/arena.ts'
+import type { NodeProcess } from './support/node-process.ts'
+import { untilQuiet } from './support/quiet.ts'
+
+const harness = arenaHarness()
+
+/** The smallest time to wait for what should be at once, on a machine that does other things too. */
+const soon = { timeout: 10_000, interval: 20 }
+
+async function makeJob(client: Client, name: string, url: string, more: object = {}): Promise<void> {
+  await client.jobs.create({ name, handler: { kind: 'http', url }, attemptTimeoutMs: 120_000, ...more })
+}
+
+async function enqueue(client: Client, job: string, count: number): Promise<string[]> {
+  const runs = await Promise.all(Array.from({ length: count }, () => client.runs.create({ job })))
+  return runs.map((run) => run.id)
+}
+
+async function statusOf(url: string): Promise<number> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(5_000) })
+  await response.arrayBuffer()
+  return response.status
+}
+
+async function outcomes(arena: Arena): Promise<Record<string, number>> {
+  const rows = await arena.rows<{ outcome: string; n: number }>(
+    'SELECT outcome, count(*)::int AS n FROM belfry.attempt GROUP BY outcome',
+  )
+  return Object.fromEntries(rows.map(({ outcome, n }) => [outcome, n]))
+}
+
+async function ended(node: NodeProcess, withinMs: number): Promise<number | string> {
+  const late = new Promise<string>((resolve) => {
+    const timer = setTimeout(() => resolve('still running'), withinMs)
+    void node.ended.then(() => clearTimeout(timer))
+  })
+  return Promise.race([node.ended, late])
+}
+
+describe('SIGTERM', () => {
+  it('lets what runs end, takes nothing new, and leaves the rest to the next process', async () => {
+    const arena = await harness.open({ env: { BELFRY_DRAIN_MS: '60000', BELFRY_WORKER_SLOTS: '5' } })
+    const node = await arena.start('a')
+    await makeJob(arena.client(), 'held', `${arena.ledger.url}/held`)
+    const runIds = await enqueue(arena.client(), 'held', 10)
+    await expect.poll(arena.ledger.holding, soon).toBe(5)
+
+    node.signal('SIGTERM')
+    const sentMs = performance.now()
+    await expect.poll(() => statusOf(`${node.opsUrl}/readyz`), soon).toBe(503)
+    const notReadyMs = Math.round(performance.now() - sentMs)
+    expect(await statusOf(`${node.opsUrl}/livez`)).toBe(200)
+    for (const [method, path, body] of [
+      ['GET', '/v1/jobs', undefined],
+      ['POST', '/v1/runs', { job: 'held' }],
+    ] as const) {
+      const answer = await arena.call(node, method, path, body)
+      expect([answer.status, answer.body['code']]).toEqual([503, 'shutting_down'])
+    }
+    arena.ledger.release()
+    expect(await ended(node, 20_000), node.log.slice(-5).join('\n')).toBe(0)
+    process.stdout.write(`shutdown: not ready ${notReadyMs} ms after SIGTERM\n`)
+
+    expect(arena.ledger.calls, 'nothing is claimed after the signal').toHaveLength(5)
+    expect(await outcomes(arena)).toEqual({ succeeded: 5 })
+    const left = await arena.rows('SELECT run_id FROM belfry.ready WHERE session_id IS NULL')
+    expect(left, 'the rest waits for anybody').toHaveLength(5)
+    expect(await arena.rows('SELECT id FROM belfry.session')).toEqual([])
+    expect(await arena.rows('SELECT shard FROM belfry.shard_term WHERE owner_id IS NOT NULL')).toEqual([])
+
+    await arena.start('b')
+    const sql = await untilQuiet(arena, Date.now() + 20_000)
+    harness.defer(() => sql.end())
+    expect(await outcomes(arena), 'nothing was lost, so nothing ran twice').toEqual({ succeeded: 10 })
+    expect(arena.ledger.calls.map((call) => call.runId).sort()).toEqual([...runIds].sort())
+  })
+
+  it('cuts off what outlasts the drain: again elsewhere at once, or outcome unknown', async () => {
+    const arena = await harness.open({ env: { BELFRY_DRAIN_MS: '1000', BELFRY_LEASE_MS: '30000' } })
+    const node = await arena.start('a')
+    const url = `${arena.ledger.url}/held`
+    await makeJob(arena.client(), 'least', url)
+    await makeJob(arena.client(), 'most', url, { delivery: 'at_most_once' })
+    const [least = ''] = await enqueue(arena.client(), 'least', 1)
+    const [most = ''] = await enqueue(arena.client(), 'most', 1)
+    await expect.poll(arena.ledger.holding, soon).toBe(2)
+    await arena.start('b')
+
+    node.signal('SIGTERM')
+    await expect.poll(() => arena.ledger.calls.length, { ...soon, timeout: 20_000 }).toBe(3)
+    arena.ledger.release()
+    expect(await ended(node, 20_000), node.log.slice(-5).join('\n')).toBe(0)
+
+    const client = arena.client('b')
+    await expect.poll(async () => (await client.runs.get(least)).state, soon).toBe('succeeded')
+    const again = await client.runs.get(least)
+    expect(again.attemptList.map((attempt) => attempt.outcome)).toEqual(['released', 'succeeded'])
+    const [first, second] = again.attemptList
+    const gapMs = Date.parse(second?.startedAt ?? '') - Date.parse(first?.endedAt ?? '')
+    process.stdout.write(`shutdown: released and started elsewhere ${gapMs} ms later\n`)
+    expect(gapMs, 'no lease has to run out first').toBeLessThan(5_000)
+
+    const once = await client.runs.get(most)
+    expect([once.state, once.reason, once.attemptList.length]).toEqual(['failed', 'outcome_unknown', 1])
+    expect(arena.ledger.calls.map((call) => [call.runId, call.idempotencyKey])).toEqual(
+      expect.arrayContaining([
+        [least, least],
+        [most, most],
+      ]),
+    )
+    expect(arena.ledger.calls.filter((call) => call.runId === most)).toHaveLength(1)
+  })
+})
+
+describe('a second signal', () => {
+  it.each([
+    ['SIGTERM', 'SIGTERM'],
+    ['SIGTERM', 'SIGINT'],
+    ['SIGINT', 'SIGINT'],
+  ] as const)('%s, then %s: ends at once, and what ran is run again', async (first, second) => {
+    const arena = await harness.open({ env: { BELFRY_DRAIN_MS: '60000' } })
+    const node = await arena.start('a')
+    await makeJob(arena.client(), 'held', `${arena.ledger.url}/held`)
+    const [runId = ''] = await enqueue(arena.client(), 'held', 1)
+    await expect.poll(arena.ledger.holding, soon).toBe(1)
+    await arena.start('b')
+
+    node.signal(first)
+    await expect.poll(() => statusOf(`${node.opsUrl}/readyz`), soon).toBe(503)
+    const sentMs = performance.now()
+    node.signal(second)
+    expect(await ended(node, 5_000)).toBe(130)
+    process.stdout.write(`shutdown: ended ${Math.round(performance.now() - sentMs)} ms after the second signal\n`)
+
+    arena.ledger.release()
+    const client = arena.client('b')
+    await expect.poll(async () => (await client.runs.get(runId)).state, { ...soon, timeout: 30_000 }).toBe('succeeded')
+    const run = await client.runs.get(runId)
+    expect(run.attemptList.map((attempt) => attempt.outcome)).toEqual(['lost', 'succeeded'])
+  })
+})

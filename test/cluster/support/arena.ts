@@ -1,0 +1,203 @@
+/**
+ * What cluster tests fight in: one real Postgres (embedded, with a port), one tenant with a key, one target, and Belfry
+ * processes that are started, killed and stopped at will. Everything ends after each test, in reverse order; a process
+ * that was stopped is woken first.
+ */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createClient } from '@belfry/sdk'
+import type { Client } from '@belfry/sdk'
+import pg from 'pg'
+import { afterEach } from 'vitest'
+import { createSystemIds } from '../../../packages/server/src/adapters/system/ids.ts'
+import { bootstrapTenant } from '../../../packages/server/src/postgres/catalog/bootstrap.ts'
+import { openDatabase } from '../../../packages/server/src/postgres/database.ts'
+import { startEmbeddedPostgres } from '../../../packages/server/src/postgres/embedded/embedded-postgres.ts'
+import type { EmbeddedPostgres } from '../../../packages/server/src/postgres/embedded/embedded-postgres.ts'
+import { migrate } from '../../../packages/server/src/postgres/migrate.ts'
+import { keyMint } from '../../../packages/server/src/security/credentials.ts'
+import { realClock } from '../../support/real-clock.ts'
+import { startLedger } from './ledger.ts'
+import type { Ledger } from './ledger.ts'
+import { spawnNode } from './node-process.ts'
+import type { NodeProcess, SpawnedNode } from './node-process.ts'
+
+type CleanUp = () => Promise<void> | void
+
+/** Status and JSON of an answer of the API. */
+export interface Answer {
+  readonly status: number
+  readonly body: Record<string, unknown>
+}
+
+export interface Arena {
+  readonly dataDir: string
+  readonly postgres: EmbeddedPostgres
+  /** Of the login role in DATABASE_URL: must never be seen in a log. */
+  readonly password: string
+  readonly ledger: Ledger
+  /** What has been started and is ready, by name; a second start of a name takes the place of the first. */
+  readonly nodes: ReadonlyMap<string, NodeProcess>
+  /** Starts a process and does not wait for it. */
+  spawn(name: string, more?: Record<string, string>): SpawnedNode
+  start(name: string, more?: Record<string, string>): Promise<NodeProcess>
+  /** Of the process of this name, else of the first one. */
+  client(name?: string): Client
+  /** One request, without the retries of a client. */
+  call(node: NodeProcess, method: string, path: string, body?: object, key?: string): Promise<Answer>
+  /** A connection of the superuser to look with. The caller ends it. */
+  connect(): Promise<pg.Client>
+  /** One statement of the superuser, on a connection of its own. */
+  rows<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>
+  stopPostgres(): Promise<void>
+  startPostgres(): Promise<void>
+}
+
+export interface ArenaHarness {
+  open(options?: { dataDir?: string; env?: Record<string, string> }): Promise<Arena>
+  /** Done after the test, before what was there already when it was asked for. */
+  defer(cleanUp: CleanUp): void
+}
+
+/** Short leases, so that a lost process is missed soon. */
+const quickEnv = {
+  BELFRY_LEASE_MS: '4000',
+  BELFRY_HEARTBEAT_MS: '1000',
+  BELFRY_TERM_MS: '4000',
+  BELFRY_RESCUE_MS: '1000',
+  BELFRY_DRAIN_MS: '5000',
+  BELFRY_EGRESS_ALLOW: '127.0.0.0/8',
+}
+
+/** Call once at the top of a test file. */
+export function arenaHarness(): ArenaHarness {
+  const cleanUps: CleanUp[] = []
+  const defer = (cleanUp: CleanUp): void => void cleanUps.push(cleanUp)
+  afterEach(async () => {
+    const failures: unknown[] = []
+    for (const cleanUp of cleanUps.splice(0).reverse()) {
+      await Promise.resolve()
+        .then(cleanUp)
+        .catch((error: unknown) => failures.push(error))
+    }
+    if (failures.length > 0) throw new AggregateError(failures, 'The arena could not be cleared.')
+  })
+  return { defer, open: (options = {}) => openArena(options, defer) }
+}
+
+async function openArena(
+  options: { dataDir?: string; env?: Record<string, string> },
+  defer: (cleanUp: CleanUp) => void,
+): Promise<Arena> {
+  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'belfry-cluster-'))
+  defer(() => rmSync(dataDir, { recursive: true, force: true }))
+  const port = await freePort()
+  const startServer = (): Promise<EmbeddedPostgres> =>
+    startEmbeddedPostgres({ dataDir, port, log: () => undefined })
+  let postgres = await startServer()
+  defer(() => postgres.stop())
+  await migrate(postgres.adminConnection, { log: () => undefined, runtimeLogin: 'belfry' })
+  const apiKey = await makeKey(postgres)
+  const ledger = await startLedger()
+  defer(ledger.close)
+  const { tcp } = postgres
+  if (tcp === undefined) throw new Error('the embedded Postgres has no port')
+  const password = readFileSync(tcp.passwordFile, 'utf8').trim()
+  const env = {
+    DATABASE_URL: `postgres://belfry:${encodeURIComponent(password)}@${tcp.host}:${port}/belfry`,
+    ...quickEnv,
+    ...options.env,
+  }
+  const nodes = new Map<string, NodeProcess>()
+
+  const connect = async (): Promise<pg.Client> => {
+    const sql = new pg.Client({ ...postgres.adminConnection, connectionTimeoutMillis: 10_000 })
+    sql.on('error', () => undefined)
+    await sql.connect()
+    return sql
+  }
+  const spawn = (name: string, more: Record<string, string> = {}): SpawnedNode => {
+    const node = spawnNode(name, { ...env, ...more })
+    defer(async () => {
+      node.signal('SIGCONT')
+      node.signal('SIGKILL')
+      await node.ended
+    })
+    return node
+  }
+  return {
+    dataDir,
+    get postgres() {
+      return postgres
+    },
+    password,
+    ledger,
+    nodes,
+    spawn,
+    async start(name, more) {
+      const node = await spawn(name, more).ready
+      nodes.set(name, node)
+      return node
+    },
+    client(name) {
+      const [first] = nodes.values()
+      const node = name === undefined ? first : nodes.get(name)
+      if (node === undefined) throw new Error(`no node ${name ?? ''} is up`)
+      return createClient({ url: node.apiUrl, apiKey })
+    },
+    call: (node, method, path, body, key) => call(`${node.apiUrl}${path}`, method, apiKey, body, key),
+    connect,
+    async rows<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []) {
+      const sql = await connect()
+      try {
+        return (await sql.query<Row>(text, values)).rows
+      } finally {
+        await sql.end()
+      }
+    },
+    stopPostgres: () => postgres.stop(),
+    async startPostgres() {
+      postgres = await startServer()
+    },
+  }
+}
+
+async function makeKey(postgres: EmbeddedPostgres): Promise<string> {
+  const db = openDatabase({ connection: postgres.connection, clock: realClock })
+  const parts = { db, ids: createSystemIds(), mint: keyMint }
+  const { key } = await bootstrapTenant(parts, { tenant: 'chaos', keyName: 'chaos', scopes: ['admin'] })
+  await db.close()
+  return key
+}
+
+async function call(
+  url: string,
+  method: string,
+  apiKey: string,
+  body: object | undefined,
+  key: string | undefined,
+): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      authorization: `Bearer ${apiKey}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key === undefined ? {} : { 'idempotency-key': key }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(60_000),
+  })
+  const text = await response.text()
+  return { status: response.status, body: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>) }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}

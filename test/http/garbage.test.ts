@@ -1,0 +1,91 @@
+// Whatever is sent, the API answers with something other than a 500, and a dry run stores nothing of it.
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type CallOptions, httpJob, startTestApi, type TestApi } from '../support/api.ts'
+
+let t: TestApi
+let before: Record<string, number>
+beforeAll(async () => {
+  t = await startTestApi()
+  await t.call('POST', '/v1/jobs', { body: httpJob('known') })
+  before = await t.counts()
+})
+afterAll(() => t.close())
+
+describe('garbage', () => {
+  const answered = async (options: CallOptions, path: string) => {
+    const { status, body } = await t.call('POST', path, options)
+    expect(status, JSON.stringify(body)).toBeLessThan(500)
+    expect(status < 400 || typeof body.code === 'string').toBe(true)
+  }
+  const paths = [
+    '/v1/jobs?dryRun=true',
+    '/v1/schedules?dryRun=true',
+    '/v1/runs?dryRun=true',
+    '/v1/keys?dryRun=true',
+  ]
+  const anyPath = fc.constantFrom(...paths)
+
+  it('any bytes never make a 500', async () => {
+    const bytes = fc.uint8Array({ maxLength: 200 }).map((each) => Buffer.from(each))
+    await fc.assert(
+      fc.asyncProperty(bytes, anyPath, (raw, path) => answered({ raw }, path)),
+      { numRuns: 300 },
+    )
+    expect(await t.counts()).toEqual(before)
+  })
+
+  it('any JSON never makes a 500', async () => {
+    const known = [
+      'name',
+      'job',
+      'handler',
+      'every',
+      'cron',
+      'at',
+      'zone',
+      'input',
+      'retry',
+      'runAt',
+      'queue',
+      'scopes',
+      'startAt',
+    ]
+    const value = fc.oneof(
+      fc.jsonValue(),
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom('known', '5m', '* * * * *', 'UTC', '2030-01-01T00:00:00Z', {
+        kind: 'http',
+        url: 'http://x',
+      }),
+    )
+    const body = fc.dictionary(fc.constantFrom(...known), value)
+    await fc.assert(
+      fc.asyncProperty(body, anyPath, (each, path) => answered({ body: each }, path)),
+      { numRuns: 500 },
+    )
+    expect(await t.counts()).toEqual(before)
+  })
+
+  it('any query and any id never make a 500', async () => {
+    const list = fc.constantFrom('/v1/jobs', '/v1/runs', '/v1/schedules', '/v1/keys')
+    const query = fc.dictionary(
+      fc.constantFrom('limit', 'cursor', 'state', 'name', 'jobId', 'x'),
+      fc.string(),
+    )
+    await fc.assert(
+      fc.asyncProperty(list, query, async (path, params) => {
+        const { status } = await t.call('GET', `${path}?${new URLSearchParams(params).toString()}`)
+        expect(status).toBeLessThan(500)
+      }),
+      { numRuns: 300 },
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'binary', minLength: 1 }), async (id) => {
+        const { status } = await t.call('GET', `/v1/jobs/${encodeURIComponent(id.toWellFormed())}`)
+        expect(status).toBeLessThan(500)
+      }),
+      { numRuns: 200 },
+    )
+  })
+})

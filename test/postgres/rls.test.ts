@@ -1,0 +1,228 @@
+// Row-level security, found by walking the catalog rather than a list: a table that somebody adds tomorrow is
+// held to it too. The list below is what the engine's role may do across tenants, and nothing more.
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createRunningFixture, newId, type RunningFixture } from '../support/running.ts'
+
+let fixture: RunningFixture
+let other: string
+
+beforeAll(async () => {
+  fixture = await createRunningFixture()
+  other = await fixture.addTenant()
+  for (const tenantId of [fixture.tenantId, other]) {
+    const job = await fixture.addJob({}, tenantId)
+    const [runId] = await fixture.addRuns(job, 1)
+    await seed(tenantId, job.id, runId ?? '')
+  }
+})
+afterAll(() => fixture.drop())
+
+/** One row of each tenant in every tenant table that the fixture leaves empty. */
+async function seed(tenantId: string, jobId: string, runId: string): Promise<void> {
+  const scheduleId = newId()
+  const rows: [string, unknown[]][] = [
+    [
+      `INSERT INTO belfry.schedule (id, tenant_id, name, job_id, spec, zone, zone_data_version, catch_up,
+        overlap)
+       VALUES ($1, $2, 's', $3, '{}', 'UTC', '1', '{}', 'skip')`,
+      [scheduleId, tenantId, jobId],
+    ],
+    [
+      `INSERT INTO belfry.timer (schedule_id, tenant_id, due_at, scheduled_for, gen, shard) VALUES ($1, $2,
+        now(), now(), 1, 0)`,
+      [scheduleId, tenantId],
+    ],
+    [
+      `INSERT INTO belfry.occurrence (schedule_id, scheduled_for, tenant_id, outcome, run_id, due_at)
+       VALUES ($1, now(), $2, 'ran', $3, now())`,
+      [scheduleId, tenantId, runId],
+    ],
+    [
+      `INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler,
+        priority, timeout_ms,
+         lease_epoch, attempt, crash_count) VALUES ($1, $2, $3, 1, now(), 0, 'q', 'http', 0, 1, 0, 0, 0)`,
+      [newId(), tenantId, jobId],
+    ],
+    [
+      `INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, outcome, run_state, started_at)
+       VALUES ($1, 1, $2, 1, 'succeeded', 'succeeded', now())`,
+      [newId(), tenantId],
+    ],
+    [
+      `INSERT INTO belfry.api_key (id, tenant_id, name, prefix, secret_hash, scopes)
+       VALUES ($1, $2, 'k', $3, decode(repeat('00', 32), 'hex'), '{read}')`,
+      [newId(), tenantId, newId()],
+    ],
+    [
+      `INSERT INTO belfry.idempotency_key (tenant_id, api_key_id, key, fingerprint, status, response,
+        expires_at)
+       VALUES ($1, $2, 'k', '\\x00', 201, '{}', now())`,
+      [tenantId, newId()],
+    ],
+  ]
+  for (const [text, params] of rows) await fixture.database.sql(text, params)
+}
+
+type TenantTable = {
+  readonly name: string
+  readonly enabled: boolean
+  readonly forced: boolean
+  readonly partition: boolean
+}
+
+const tenantTables = () =>
+  fixture.database.sql<TenantTable>(
+    `SELECT c.relname AS name, c.relrowsecurity AS enabled, c.relforcerowsecurity AS forced,
+      c.relispartition AS partition
+     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+     WHERE c.relnamespace = 'belfry'::regnamespace AND c.relkind IN ('r', 'p') AND a.attname = 'tenant_id'
+       AND NOT a.attisdropped
+     ORDER BY c.relname`,
+  )
+
+/** Runs one statement as a role, for a tenant or none, and takes it back. */
+async function as<Row extends pg.QueryResultRow>(
+  role: string,
+  tenantId: string,
+  text: string,
+  params: readonly unknown[] = [],
+): Promise<Row[]> {
+  const client = new pg.Client(fixture.database.connection)
+  await client.connect()
+  try {
+    await client.query('BEGIN')
+    await client.query("SELECT set_config('role', $1, true), set_config('belfry.tenant_id', $2, true)", [
+      role,
+      tenantId,
+    ])
+    return (await client.query<Row>(text, [...params])).rows
+  } finally {
+    await client.end()
+  }
+}
+
+describe('every table with a tenant', () => {
+  test('has row-level security, enabled and forced, partitions included', async () => {
+    const tables = await tenantTables()
+    expect(tables.length).toBeGreaterThan(20)
+    expect(tables.filter((table) => table.partition).length).toBeGreaterThan(10)
+    expect(tables.filter((table) => !table.enabled || !table.forced)).toEqual([])
+  })
+
+  test('shows the app role nothing without a tenant, and its own rows only with one', async () => {
+    const tables = (await tenantTables()).filter((table) => !table.partition)
+    for (const { name } of tables) {
+      const count = async (tenantId: string) => {
+        const text = `SELECT count(*)::int AS all, count(*) FILTER (WHERE tenant_id = $1)::int AS own
+          FROM belfry.${name}`
+        return (await as<{ all: number; own: number }>('belfry_app', tenantId, text, [fixture.tenantId]))[0]
+      }
+      expect([name, await count('')]).toEqual([name, { all: 0, own: 0 }])
+      const own = await count(fixture.tenantId)
+      expect([name, own?.all]).toEqual([name, own?.own])
+      expect([name, own?.own]).not.toEqual([name, 0])
+      expect([name, (await count(other))?.own]).toEqual([name, 0])
+    }
+  })
+
+  test('partitions are closed to every working role: the way is through the parent', async () => {
+    const partitions = (await tenantTables()).filter((table) => table.partition)
+    const grants = await fixture.database.sql<{ count: number }>(
+      `SELECT count(*)::int FROM information_schema.role_table_grants
+       WHERE table_schema = 'belfry' AND table_name = ANY ($1) AND grantee LIKE 'belfry%'`,
+      [partitions.map((table) => table.name)],
+    )
+    expect(grants).toEqual([{ count: 0 }])
+  })
+})
+
+describe('the app role', () => {
+  test('cannot write a row for another tenant', async () => {
+    const insert = `INSERT INTO belfry.job_version (job_id, version, tenant_id, definition) VALUES ($1, 1,
+      $2, '{}')`
+    await expect(as('belfry_app', fixture.tenantId, insert, [newId(), other])).rejects.toThrow(
+      /row-level security/,
+    )
+    await expect(as('belfry_app', '', insert, [newId(), other])).rejects.toThrow(/row-level security/)
+  })
+
+  test("cannot change or delete another tenant's rows: it does not see them", async () => {
+    const cancel = 'UPDATE belfry.ready SET cancel_requested_at = now() RETURNING tenant_id'
+    const rows = await as<{ tenant_id: string }>('belfry_app', fixture.tenantId, cancel)
+    expect(rows).toEqual([{ tenant_id: fixture.tenantId }])
+    expect(
+      await as('belfry_app', other, 'DELETE FROM belfry.delayed WHERE tenant_id = $1 RETURNING 1', [
+        fixture.tenantId,
+      ]),
+    ).toEqual([])
+  })
+
+  test('cannot touch the fence, the session or the engine of the queue', async () => {
+    for (const text of [
+      'UPDATE belfry.ready SET lease_epoch = 0',
+      'UPDATE belfry.ready SET session_id = NULL',
+      'SELECT * FROM belfry.session',
+      'SELECT belfry.drop_partitions(current_date)',
+      'DELETE FROM belfry.attempt',
+      'DELETE FROM belfry.run',
+    ]) {
+      await expect(as('belfry_app', fixture.tenantId, text)).rejects.toThrow(/permission denied/)
+    }
+  })
+
+  test('and the login itself own nothing and bypass nothing', async () => {
+    const rows = await fixture.database.sql<{ name: string; wrong: boolean; owned: number }>(
+      `SELECT r.rolname AS name, r.rolsuper OR r.rolbypassrls OR r.rolcreaterole OR r.rolcreatedb AS wrong,
+              (SELECT count(*)::int FROM pg_class WHERE relowner = r.oid) AS owned
+       FROM pg_roles r WHERE r.rolname IN ('belfry', 'belfry_app', 'belfry_engine', 'belfry_platform')
+         ORDER BY 1`,
+    )
+    expect(rows).toEqual(
+      ['belfry', 'belfry_app', 'belfry_engine', 'belfry_platform'].map((name) => ({
+        name,
+        wrong: false,
+        owned: 0,
+      })),
+    )
+  })
+})
+
+/** All that the engine may do, by table. A longer list needs a reason. */
+const engineGrants: Readonly<Record<string, string>> = {
+  attempt: 'INSERT SELECT',
+  delayed: 'DELETE INSERT SELECT',
+  idempotency_key: 'DELETE SELECT',
+  job: 'SELECT',
+  job_version: 'SELECT',
+  occurrence: 'INSERT SELECT',
+  ready: 'DELETE INSERT SELECT UPDATE',
+  run: 'INSERT SELECT',
+  schedule: 'SELECT UPDATE(state,updated_at)',
+  scheduler_node: 'DELETE INSERT SELECT UPDATE',
+  session: 'DELETE INSERT SELECT UPDATE',
+  shard_term: 'SELECT UPDATE',
+  tenant: 'SELECT(id,weight)',
+  timer: 'DELETE SELECT UPDATE',
+}
+
+test('the engine role may do what its loops do, and no more', async () => {
+  const rows = await fixture.database.sql<{ name: string; rights: string }>(
+    `WITH whole AS (
+       SELECT table_name AS name, privilege_type::text AS right, NULL AS cols
+         FROM information_schema.role_table_grants
+       WHERE grantee = 'belfry_engine' AND table_schema = 'belfry'
+     ), part AS (
+       SELECT table_name, privilege_type::text, string_agg(column_name, ',' ORDER BY column_name)
+       FROM information_schema.role_column_grants AS c
+       WHERE grantee = 'belfry_engine' AND table_schema = 'belfry'
+         AND NOT EXISTS (SELECT FROM whole WHERE whole.name = c.table_name AND whole.right = c.privilege_type)
+       GROUP BY 1, 2
+     ), each AS (SELECT * FROM whole UNION ALL SELECT * FROM part)
+     SELECT name, string_agg("right" || coalesce('(' || cols || ')', ''), ' ' ORDER BY "right") AS rights
+     FROM each GROUP BY name ORDER BY name`,
+  )
+  expect(Object.fromEntries(rows.map((row) => [row.name, row.rights]))).toEqual(engineGrants)
+  await expect(as('belfry_engine', '', 'SELECT * FROM belfry.api_key')).rejects.toThrow(/permission denied/)
+  await expect(as('belfry_engine', '', 'CREATE TABLE belfry.mine ()')).rejects.toThrow(/permission denied/)
+})
