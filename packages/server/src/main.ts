@@ -66,7 +66,9 @@ async function initialize(config: Config, options: RunServerOptions): Promise<un
   const store = await openStore({ config, signal, log: (_, message) => out(message) })
   try {
     const made = await makeOwnerKey(store.db, tenant, 'init')
-    const words = made.tenantCreated ? `Made the tenant ${tenant} and` : `The tenant ${tenant} was there; made`
+    const words = made.tenantCreated
+      ? `Made the tenant ${tenant} and`
+      : `The tenant ${tenant} was there; made`
     if (options.onReady === undefined) {
       out(`${words} an API key. It is shown this once:`)
       out(made.key)

@@ -69,7 +69,11 @@ export function createEngine(parts: EngineParts): Engine {
         }),
       ]
     : []
-  const handler = createHttpHandler({ egress: parts.egress, clock: parts.clock, userAgent: `Belfry/${version}` })
+  const handler = createHttpHandler({
+    egress: parts.egress,
+    clock: parts.clock,
+    userAgent: `Belfry/${version}`,
+  })
   const worker = config.roles.includes('worker')
     ? createWorker({
         ...shared,

@@ -18,7 +18,10 @@ const ownerScopes: readonly Scope[] = ['admin', 'platform']
 export function makeOwnerKey(db: Database, tenant: string, purpose: string): Promise<Bootstrapped> {
   // keys of one tenant have different names, and this may be called at each start
   const keyName = `${purpose}-${randomBytes(4).toString('hex')}`
-  return bootstrapTenant({ db, ids: createSystemIds(), mint: keyMint }, { tenant, keyName, scopes: ownerScopes })
+  return bootstrapTenant(
+    { db, ids: createSystemIds(), mint: keyMint },
+    { tenant, keyName, scopes: ownerScopes },
+  )
 }
 
 /** Whether the store knows this key and it may still be used. */

@@ -134,7 +134,9 @@ function openApi(
   db: Database,
   metrics: Metrics,
   logger: Logger,
-  shared: Pick<Parameters<typeof createApi>[0], 'ids' | 'hints' | 'egress' | 'tags' | 'zones'> & { events: EventSink },
+  shared: Pick<Parameters<typeof createApi>[0], 'ids' | 'hints' | 'egress' | 'tags' | 'zones'> & {
+    events: EventSink
+  },
 ): Promise<Api> {
   return createApi({
     ...shared,

@@ -9,8 +9,7 @@ import { z } from 'zod'
 import { parseRange } from '../domain/egress/address.ts'
 import { defaultPorts } from '../domain/egress/egress-policy.ts'
 
-export const roles = ['api', 'scheduler', 'worker'] as const
-export type Role = (typeof roles)[number]
+const roles = ['api', 'scheduler', 'worker'] as const
 
 /** `a, b` as a list; anything but text as it is. */
 function commaSeparated(value: unknown): unknown {

@@ -2,7 +2,7 @@
  * Hints inside one process, and the debounce that every other adapter shares: the first hint of a topic and key goes out
  * at once, further ones within the next 50 ms are folded into one at its end.
  */
-import type { Clock } from '../ports/clock.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
 import type { Hint, Hints } from '../ports/hints.ts'
 
 const debounceMs = 50
@@ -14,7 +14,7 @@ export interface Debounce {
 
 /** Calls `send` for a hint at most once each 50 ms per topic and key. */
 export function createDebounce(clock: Clock, send: (hint: Hint) => void): Debounce {
-  const pending = new Map<string, { again: boolean; cancel: () => void }>()
+  const pending = new Map<string, { again: boolean; timer: Timer }>()
   let closed = false
 
   function publish(hint: Hint): void {
@@ -25,12 +25,12 @@ export function createDebounce(clock: Clock, send: (hint: Hint) => void): Deboun
       waiting.again = true
       return
     }
-    const entry = { again: false, cancel: () => {} }
-    pending.set(id, entry)
-    entry.cancel = clock.setTimer(debounceMs, () => {
+    const timer = clock.setTimer(debounceMs, () => {
+      const again = pending.get(id)?.again
       pending.delete(id)
-      if (entry.again) publish(hint)
-    }).cancel
+      if (again === true) publish(hint)
+    })
+    pending.set(id, { again: false, timer })
     send(hint)
   }
 
@@ -38,7 +38,7 @@ export function createDebounce(clock: Clock, send: (hint: Hint) => void): Deboun
     publish,
     close() {
       closed = true
-      for (const entry of pending.values()) entry.cancel()
+      for (const { timer } of pending.values()) timer.cancel()
       pending.clear()
     },
   }

@@ -69,7 +69,7 @@ export interface WorkerSettings {
   readonly drainMs: number
 }
 
-export const workerDefaults: WorkerSettings = {
+const workerDefaults: WorkerSettings = {
   slots: 50,
   leaseMs: 30_000,
   heartbeatMs: 10_000,

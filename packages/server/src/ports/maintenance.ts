@@ -1,4 +1,7 @@
-/** What the pruner keeps in order. */
+/**
+ * What the pruner keeps in order: partitions of history, and rows that ran out. Every method may be called by
+ * several processes at once.
+ */
 
 export interface Maintenance {
   /** Makes daily partitions for `days` days from yesterday; answers those that were missing. */

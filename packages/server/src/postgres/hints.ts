@@ -76,7 +76,7 @@ export function createPostgresHints(options: {
       local.deliver(hint)
       debounce.publish(hint)
     },
-    subscribe: local.subscribe,
+    subscribe: (listener) => local.subscribe(listener),
     start() {
       listening ??= listen()
     },

@@ -76,7 +76,7 @@ export async function migrate(
       options.log('info', `Applying migration ${file.name}.`)
       await apply(worker, file)
     }
-    if (options.runtimeLogin !== undefined) await admit(worker, options.runtimeLogin)
+    await admit(worker, options.runtimeLogin)
     return missing.map((file) => file.name)
   } finally {
     await Promise.allSettled([worker.end(), guard.end()])
@@ -186,10 +186,14 @@ async function apply(client: pg.Client, file: Migration): Promise<void> {
   }
 }
 
-async function admit(client: pg.Client, login: string): Promise<void> {
-  const { rows } = await client.query<{ role: string }>(sql.rolesWithoutMember, [login])
-  for (const { role } of rows)
-    await client.query(sql.grantRole(pg.escapeIdentifier(role), pg.escapeIdentifier(login)))
+/** Lets who migrates become the roles that it made, and the runtime login become all of them. */
+async function admit(client: pg.Client, login: string | undefined): Promise<void> {
+  type Grant = { role: string; login: string }
+  const own = await client.query<Grant>(sql.rolesToTake)
+  const runtime = login === undefined ? undefined : await client.query<Grant>(sql.rolesWithoutMember, [login])
+  for (const grant of [...own.rows, ...(runtime?.rows ?? [])]) {
+    await client.query(sql.grantRole(pg.escapeIdentifier(grant.role), pg.escapeIdentifier(grant.login)))
+  }
 }
 
 async function holdMigratorLock(guard: pg.Client, options: MigrateOptions): Promise<void> {

@@ -1,4 +1,7 @@
-/** Hints between processes by NOTIFY: out of band, never in a transaction that does work. */
+/**
+ * Hints between processes by NOTIFY: out of band, never in a transaction that does work, because every notifying
+ * commit takes a lock that the whole cluster shares.
+ */
 import { statement } from '../statement.ts'
 
 /** The channel that every process listens on. */
