@@ -1,6 +1,7 @@
 /**
- * Starts the target and asks Belfry to call it every ten seconds. Needs a running `npx belfry dev`; the key comes from
- * its context: `BELFRY_URL=http://127.0.0.1:4680 BELFRY_API_KEY=… node --conditions=source examples/idempotent-target/main.ts`
+ * Starts the target and asks Belfry to call it every ten seconds. Needs a running `npx belfry dev`; the key
+ * comes from its context: `BELFRY_URL=http://127.0.0.1:4680 BELFRY_API_KEY=… node --conditions=source
+ * examples/idempotent-target/main.ts`
  */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'

@@ -1,6 +1,6 @@
 /**
- * The checker of cluster tests must be able to fail: a world in which all promises held is clean, and each kind of fault,
- * put into it by hand, is named, and nothing else with it.
+ * The checker of cluster tests must be able to fail: a world in which all promises held is clean, and each
+ * kind of fault, put into it by hand, is named, and nothing else with it.
  */
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'

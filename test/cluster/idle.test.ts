@@ -1,8 +1,8 @@
 /**
- * A Belfry with nothing to do does next to nothing: one process with all roles and 1,000 schedules far ahead, watched for
- * half a minute. Bounded is what it asks Postgres: the scheduler looks ahead twice a minute and never each second, the one
- * poll of the worker comes once a second at most, and all roles together stay below two transactions a second. The
- * processor time is printed, and bounded with room for slow machines.
+ * A Belfry with nothing to do does next to nothing: one process with all roles and 1,000 schedules far ahead,
+ * watched for half a minute. Bounded is what it asks Postgres: the scheduler looks ahead twice a minute and
+ * never each second, the one poll of the worker comes once a second at most, and all roles together stay
+ * below two transactions a second. The processor time is printed, and bounded with room for slow machines.
  */
 import { readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'

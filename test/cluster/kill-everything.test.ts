@@ -1,8 +1,8 @@
 /**
- * The proof of the foundation: three real Belfry processes on one real Postgres, 2,000 planned times over 40 seconds,
- * and meanwhile every process is killed -9 and started again in turn, one is stopped past its lease and woken, and
- * Postgres is killed -9 and comes back. Nothing may be lost, nothing may fire that nobody planned, nothing may run twice
- * without a reason on record.
+ * The proof of the foundation: three real Belfry processes on one real Postgres, 2,000 planned times over 40
+ * seconds, and meanwhile every process is killed -9 and started again in turn, one is stopped past its lease
+ * and woken, and Postgres is killed -9 and comes back. Nothing may be lost, nothing may fire that nobody
+ * planned, nothing may run twice without a reason on record.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from '@belfry/sdk'

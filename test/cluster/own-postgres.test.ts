@@ -1,7 +1,7 @@
 /**
- * docs/how-to/own-postgres.md as somebody would follow it, with the real command and real processes: on the system's
- * Postgres and on an 18, with each kind of login that may migrate, a runtime login that owns nothing, and passwords.
- * What Belfry sends is listened to on the wire.
+ * docs/how-to/own-postgres.md as somebody would follow it, with the real command and real processes: on the
+ * system's Postgres and on an 18, with each kind of login that may migrate, a runtime login that owns
+ * nothing, and passwords. What Belfry sends is listened to on the wire.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -207,7 +207,10 @@ async function stops(node: NodeProcess): Promise<void> {
   expect(await node.ended, node.log.join('\n')).toBe(0)
 }
 
-/** Under an owner that is no superuser row-level security holds for the owner too, who moves rows and drops days. */
+/**
+ * Under an owner that is no superuser row-level security holds for the owner too, who moves rows and drops
+ * days.
+ */
 async function keepsPartitions(sql: pg.Client): Promise<void> {
   const day = `(now() AT TIME ZONE 'UTC')::date + 40`
   await sql.query(

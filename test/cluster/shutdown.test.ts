@@ -1,7 +1,8 @@
 /**
- * How a Belfry process ends. One SIGTERM: not ready, no new requests, no new claims; what runs may end, what is left is
- * somebody else's, and nothing of it counts as lost. What runs longer than the drain is cut off: at least once it runs
- * again elsewhere, at most once its outcome is unknown. A second signal ends the process at once.
+ * How a Belfry process ends. One SIGTERM: not ready, no new requests, no new claims; what runs may end, what
+ * is left is somebody else's, and nothing of it counts as lost. What runs longer than the drain is cut off:
+ * at least once it runs again elsewhere, at most once its outcome is unknown. A second signal ends the
+ * process at once.
  */
 import type { Client } from '@belfry/sdk'
 import { describe, expect, it } from 'vitest'

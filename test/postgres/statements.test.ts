@@ -1,6 +1,6 @@
-// Every statement of postgres/statements/, found by walking the folder: it prepares against the migrated schema
-// under each role that uses it, that role may do what it asks, its name is its own, and a comment says what it
-// is for. On the embedded Postgres 18 and on the system's own version.
+// Every statement of postgres/statements/, found by walking the folder: it prepares against the migrated
+// schema under each role that uses it, that role may do what it asks, its name is its own, and a comment says
+// what it is for. On the embedded Postgres 18 and on the system's own version.
 import { readdirSync, readFileSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -84,8 +84,8 @@ function nameFaults(statements: readonly Named[]): string[] {
 }
 
 /**
- * What is wrong with a statement under a role, in words; undefined when nothing is. EXPLAIN of the generic plan
- * checks every privilege, on tables, columns and functions, and runs nothing.
+ * What is wrong with a statement under a role, in words; undefined when nothing is. EXPLAIN of the generic
+ * plan checks every privilege, on tables, columns and functions, and runs nothing.
  */
 async function faultOf(client: pg.Client, role: string, { name, text }: Named): Promise<string | undefined> {
   const id = pg.escapeIdentifier(name)
@@ -112,7 +112,9 @@ async function faultOf(client: pg.Client, role: string, { name, text }: Named): 
   }
 }
 
-/** Grants without a policy: such a role finds nothing, or may write nothing, and learns it at run time only. */
+/**
+ * Grants without a policy: such a role finds nothing, or may write nothing, and learns it at run time only.
+ */
 const grantsWithoutPolicy = `
 SELECT t.relname AS table, r.rolname AS role, p.privilege
 FROM pg_class t
@@ -126,7 +128,9 @@ WHERE t.relnamespace = 'belfry'::regnamespace AND t.relkind IN ('r', 'p') AND t.
     SELECT FROM pg_policy y
     WHERE y.polrelid = t.oid AND y.polpermissive AND r.oid = ANY (y.polroles) AND y.polcmd IN ('*', p.command::"char"))`
 
-/** The suite on one migrated database. `connect` opens a connection as the superuser or as the login `belfry`. */
+/**
+ * The suite on one migrated database. `connect` opens a connection as the superuser or as the login `belfry`.
+ */
 function describeStatements(connect: (user: 'postgres' | 'belfry') => Promise<pg.Client>): void {
   let admin: pg.Client
   let login: pg.Client

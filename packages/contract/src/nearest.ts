@@ -1,6 +1,6 @@
 /**
- * "Did you mean": the known word nearest to an unknown one. Used wherever people type names: commands, settings,
- * fields, zones.
+ * "Did you mean": the known word nearest to an unknown one. Used wherever people type names: commands,
+ * settings, fields, zones.
  */
 
 /** Optimal string alignment distance: insert, delete, replace, swap of neighbours; each costs 1. */

@@ -1,6 +1,7 @@
 /**
- * What the command line starts: `belfry server start | migrate | init`, `belfry dev`, and a Belfry in this process for the
- * demo and for tests. Each loads the configuration, has the parts composed, and stops when its signal fires.
+ * What the command line starts: `belfry server start | migrate | init`, `belfry dev`, and a Belfry in this
+ * process for the demo and for tests. Each loads the configuration, has the parts composed, and stops when
+ * its signal fires.
  */
 import type { DevOptions } from './compose/dev.ts'
 import { startDev } from './compose/dev.ts'

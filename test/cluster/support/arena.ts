@@ -1,7 +1,7 @@
 /**
- * What cluster tests fight in: one real Postgres (embedded, with a port), one tenant with a key, one target, and Belfry
- * processes that are started, killed and stopped at will. Everything ends after each test, in reverse order; a process
- * that was stopped is woken first.
+ * What cluster tests fight in: one real Postgres (embedded, with a port), one tenant with a key, one target,
+ * and Belfry processes that are started, killed and stopped at will. Everything ends after each test, in
+ * reverse order; a process that was stopped is woken first.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'

@@ -1,6 +1,6 @@
 /**
- * The independent checker of cluster tests: reads tables and the target's ledger with SQL and arithmetic of its own and
- * says what is wrong, in words. It uses nothing of the engine.
+ * The independent checker of cluster tests: reads tables and the target's ledger with SQL and arithmetic of
+ * its own and says what is wrong, in words. It uses nothing of the engine.
  */
 import type pg from 'pg'
 

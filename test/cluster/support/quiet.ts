@@ -1,4 +1,7 @@
-/** Work for a cluster and the wait for its end: a little load whose planned times are known, and quiet after it. */
+/**
+ * Work for a cluster and the wait for its end: a little load whose planned times are known, and quiet after
+ * it.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from '@belfry/sdk'
 import type pg from 'pg'
@@ -36,8 +39,9 @@ export function nextSecond(leadMs: number): number {
 }
 
 /**
- * Waits until every planned time was fired and every run has ended, or until `untilMs`: what is left then is for the
- * checker to tell. Answers a connection to look with, which outlives restarts of Postgres only by being made again.
+ * Waits until every planned time was fired and every run has ended, or until `untilMs`: what is left then is
+ * for the checker to tell. Answers a connection to look with, which outlives restarts of Postgres only by
+ * being made again.
  */
 export async function untilQuiet(arena: Arena, untilMs: number): Promise<pg.Client> {
   let sql = await arena.connect()

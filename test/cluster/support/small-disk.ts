@@ -1,6 +1,6 @@
 /**
- * A disk that can be filled: a tmpfs of a given size, with a file on it that takes all that is left until it is removed.
- * Mounting needs root on Linux; where it is not possible the reason is told instead.
+ * A disk that can be filled: a tmpfs of a given size, with a file on it that takes all that is left until it
+ * is removed. Mounting needs root on Linux; where it is not possible the reason is told instead.
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, rmSync, rmdirSync, writeSync } from 'node:fs'

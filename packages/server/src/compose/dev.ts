@@ -1,6 +1,6 @@
 /**
- * `belfry dev`: everything in one process on the embedded Postgres, for a person at a terminal. Jobs may call this
- * machine, a taken default port is replaced by a free one, and the key of the last time is used again.
+ * `belfry dev`: everything in one process on the embedded Postgres, for a person at a terminal. Jobs may call
+ * this machine, a taken default port is replaced by a free one, and the key of the last time is used again.
  */
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

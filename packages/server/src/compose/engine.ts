@@ -1,6 +1,7 @@
 /**
- * Puts the engine's roles together on one store: which services a process runs follows from its `roles`. The order of
- * stopping matters: shards are given up first, so that others fire while this process still drains its runs.
+ * Puts the engine's roles together on one store: which services a process runs follows from its `roles`. The
+ * order of stopping matters: shards are given up first, so that others fire while this process still drains
+ * its runs.
  */
 import { hostname } from 'node:os'
 import { createHttpHandler } from '../adapters/handlers/http/http-handler.ts'

@@ -1,6 +1,6 @@
 /**
- * One Belfry process: store, engine, API and ops port, put together as the configuration says. The only file that knows
- * every adapter's neighbour; nothing is decided here.
+ * One Belfry process: store, engine, API and ops port, put together as the configuration says. The only file
+ * that knows every adapter's neighbour; nothing is decided here.
  *
  *   start  store ─► hints ─► ops port ─► API ─► engine
  *   stop   not ready ─► API refuses ─► shards given up ─► runs drained, rest handed back ─► API ─► store
@@ -82,7 +82,10 @@ export async function startServer(options: {
   }
 }
 
-/** Undoes the start, last step first. A step that fails is logged and does not keep the others from being undone. */
+/**
+ * Undoes the start, last step first. A step that fails is logged and does not keep the others from being
+ * undone.
+ */
 async function unwind(undo: (() => Promise<void>)[], logger: Logger): Promise<void> {
   for (const step of undo.splice(0).reverse()) {
     await step().catch((error: unknown) => logger.error({ err: error }, 'a part did not stop cleanly'))

@@ -1,6 +1,6 @@
 /**
- * Opens the store that the configuration asks for: the embedded Postgres, or the one of DATABASE_URL; waits for it, with
- * words; brings the schema up to date where that is allowed, and refuses one that does not fit.
+ * Opens the store that the configuration asks for: the embedded Postgres, or the one of DATABASE_URL; waits
+ * for it, with words; brings the schema up to date where that is allowed, and refuses one that does not fit.
  */
 import { systemClock } from '../adapters/system/clock.ts'
 import type { Config } from '../config/schema.ts'
@@ -35,8 +35,8 @@ export interface StoreOptions {
 }
 
 /**
- * Throws BelfryError `invalid_config`, `database_unavailable`, `schema_mismatch`, `in_use` or `shutting_down`; nothing
- * stays open then.
+ * Throws BelfryError `invalid_config`, `database_unavailable`, `schema_mismatch`, `in_use` or
+ * `shutting_down`; nothing stays open then.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   return options.config.databaseUrl === undefined ? openEmbedded(options) : openRemote(options)
@@ -85,7 +85,10 @@ async function migrateWhenReachable(options: StoreOptions, connection: Connectio
   await migrate(connection, { log: options.log })
 }
 
-/** Applies the migrations to DATABASE_URL, or to the embedded Postgres; answers the names of those that were missing. */
+/**
+ * Applies the migrations to DATABASE_URL, or to the embedded Postgres; answers the names of those that were
+ * missing.
+ */
 export async function migrateStore(options: StoreOptions): Promise<readonly string[]> {
   const { config, log } = options
   if (config.databaseUrl !== undefined) return migrate({ connectionString: config.databaseUrl }, { log })

@@ -1,8 +1,9 @@
 /**
- * Database time, estimated locally. Each answer that carries the database's time is an observation: the true time at
- * the moment of reading lies somewhere between "sent" and "received", so the midpoint is wrong by at most half the round
- * trip. The best observation of the last minute wins. Used to decide how long to sleep and to stamp what happened
- * between two statements; never to decide whether something is due (the database does that).
+ * Database time, estimated locally. Each answer that carries the database's time is an observation: the true
+ * time at the moment of reading lies somewhere between "sent" and "received", so the midpoint is wrong by at
+ * most half the round trip. The best observation of the last minute wins. Used to decide how long to sleep
+ * and to stamp what happened between two statements; never to decide whether something is due (the database
+ * does that).
  */
 import type { Clock } from '../ports/clock.ts'
 

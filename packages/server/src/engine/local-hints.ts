@@ -1,6 +1,6 @@
 /**
- * Hints inside one process, and the debounce that every other adapter shares: the first hint of a topic and key goes out
- * at once, further ones within the next 50 ms are folded into one at its end.
+ * Hints inside one process, and the debounce that every other adapter shares: the first hint of a topic and
+ * key goes out at once, further ones within the next 50 ms are folded into one at its end.
  */
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { Hint, Hints } from '../ports/hints.ts'

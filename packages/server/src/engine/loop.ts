@@ -1,6 +1,7 @@
 /**
- * A service that does one thing again and again: run, wait, run. The wait ends early on `wake`. A failed round is
- * reported as `role_failed` and tried again after a growing, jittered pause, so one bad round never ends a role.
+ * A service that does one thing again and again: run, wait, run. The wait ends early on `wake`. A failed
+ * round is reported as `role_failed` and tried again after a growing, jittered pause, so one bad round never
+ * ends a role.
  */
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'

@@ -1,6 +1,6 @@
 /**
- * How a run is executed. One implementation for each kind of handler; a handler never throws for what the target
- * does, it answers.
+ * How a run is executed. One implementation for each kind of handler; a handler never throws for what the
+ * target does, it answers.
  */
 import type { HandlerKind, JobDefinition, RunError } from '@belfry/contract'
 

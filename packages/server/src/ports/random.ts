@@ -1,6 +1,6 @@
 /**
- * Chance, for jitter in waits and backoff, so that a simulation can repeat it. Not for secrets: those come from
- * node:crypto.
+ * Chance, for jitter in waits and backoff, so that a simulation can repeat it. Not for secrets: those come
+ * from node:crypto.
  */
 
 export interface Random {

@@ -1,6 +1,6 @@
 /**
- * What falls due next, shard by shard, in due order. Postgres is the truth; another index (Redis) may answer faster but
- * is only ever believed by way of the firing transaction (`ports/firing.ts`).
+ * What falls due next, shard by shard, in due order. Postgres is the truth; another index (Redis) may answer
+ * faster but is only ever believed by way of the firing transaction (`ports/firing.ts`).
  */
 
 /** A planned time of a schedule, or a delayed run. Instants are epoch ms. */

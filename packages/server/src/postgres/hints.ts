@@ -1,7 +1,8 @@
 /**
- * Hints between processes over Postgres NOTIFY. One connection listens; it is not needed for anything to be right, so
- * when it breaks it is made again after a jittered pause, and where LISTEN is impossible (PgBouncer in transaction mode)
- * `hints: local` leaves it out. A sender's own hints are delivered in process, at once, and ignored when they come back.
+ * Hints between processes over Postgres NOTIFY. One connection listens; it is not needed for anything to be
+ * right, so when it breaks it is made again after a jittered pause, and where LISTEN is impossible (PgBouncer
+ * in transaction mode) `hints: local` leaves it out. A sender's own hints are delivered in process, at once,
+ * and ignored when they come back.
  */
 import pg from 'pg'
 import { createDebounce, createLocalHints } from '../engine/local-hints.ts'

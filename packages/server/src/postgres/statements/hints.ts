@@ -1,6 +1,6 @@
 /**
- * Hints between processes by NOTIFY: out of band, never in a transaction that does work, because every notifying
- * commit takes a lock that the whole cluster shares.
+ * Hints between processes by NOTIFY: out of band, never in a transaction that does work, because every
+ * notifying commit takes a lock that the whole cluster shares.
  */
 import { statement } from '../statement.ts'
 
@@ -8,8 +8,8 @@ import { statement } from '../statement.ts'
 export const listenHints = 'LISTEN belfry_hint'
 
 /**
- * Sends one hint, unless another process is sending the same one at this very moment: then its notice will do, and no
- * second committer queues up behind the lock that NOTIFY takes.
+ * Sends one hint, unless another process is sending the same one at this very moment: then its notice will
+ * do, and no second committer queues up behind the lock that NOTIFY takes.
  */
 export const notifyHint = statement<{ sent: boolean }, [payload: string]>(
   'hint_notify',

@@ -59,8 +59,8 @@ SELECT rolname AS role, $1::text AS login FROM pg_catalog.pg_roles
 WHERE ${ownRoles} AND NOT ${mayBecome('$1::text::name')}`
 
 /**
- * Belfry's roles that who migrates may grant and not become: from Postgres 16 on, those that it made itself. It is
- * often the login of the first server as well.
+ * Belfry's roles that who migrates may grant and not become: from Postgres 16 on, those that it made itself.
+ * It is often the login of the first server as well.
  */
 export const rolesToTake = `
 SELECT rolname AS role, current_user::text AS login FROM pg_catalog.pg_roles
