@@ -41,7 +41,12 @@ async function planFarAhead(client: Client, target: string): Promise<void> {
 it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`, async () => {
   // the defaults of a server: the arena's own are short
   const arena = await harness.open({
-    env: { BELFRY_LEASE_MS: '30000', BELFRY_HEARTBEAT_MS: '10000', BELFRY_TERM_MS: '15000', BELFRY_RESCUE_MS: '5000' },
+    env: {
+      BELFRY_LEASE_MS: '30000',
+      BELFRY_HEARTBEAT_MS: '10000',
+      BELFRY_TERM_MS: '15000',
+      BELFRY_RESCUE_MS: '5000',
+    },
   })
   const node = await arena.start('idle')
   await planFarAhead(arena.client(), `${arena.ledger.url}/work`)
@@ -58,7 +63,9 @@ it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`
   const transactions = counts.get('BEGIN') ?? 0
   const named = [...counts].sort((a, b) => b[1] - a[1]).map(([name, count]) => `  ${count} ${name}`)
   const rate = (transactions / seconds).toFixed(2)
-  process.stdout.write(`idle: ${share.toFixed(2)} % of a processor, ${rate} transactions a second\n${named.join('\n')}\n`)
+  process.stdout.write(
+    `idle: ${share.toFixed(2)} % of a processor, ${rate} transactions a second\n${named.join('\n')}\n`,
+  )
 
   const frame = new Set(['BEGIN', 'COMMIT', 'belfry_enter_scope'])
   const busiest = [...counts].filter(([name]) => !frame.has(name)).map(([, count]) => count)

@@ -165,9 +165,7 @@ async function migrates(url: string): Promise<void> {
 async function initializes(url: string, sql: pg.Client, first: boolean): Promise<string> {
   const made = await belfry(['server', 'init', 'main'], url)
   expect(made.code, made.stderr).toBe(0)
-  expect(made.stdout).toMatch(
-    first ? /^Made the tenant main and an API key/ : /^The tenant main was there already/,
-  )
+  expect(made.stdout).toMatch(first ? /^Made the tenant main and an API key/ : /^The tenant main was there/)
   const [key = '', ...others] = made.stdout.match(/^\S{20,}$/gm) ?? []
   expect(others).toEqual([])
   expect(made.stdout.split(key)).toHaveLength(2)
@@ -238,9 +236,9 @@ async function keepsPartitions(sql: pg.Client): Promise<void> {
   expect(dropped.rows.map((row) => row.name)).toEqual(expect.arrayContaining(names))
 }
 
-const owned = `
-SELECT count(*)::int AS n FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid
-WHERE d.deptype = 'o' AND r.rolname = 'belfry_runtime'`
+const ownersOfThings = `
+SELECT DISTINCT r.rolname AS name FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid
+WHERE d.deptype = 'o' AND r.rolname LIKE 'belfry%'`
 
 async function prepare(place: Place, owner: Owner): Promise<void> {
   for (const line of owners[owner]) await place.sql.query(line)
@@ -274,7 +272,6 @@ async function follow(place: Place, owner: Owner): Promise<void> {
   expect(tap.queries).toContain('LISTEN belfry_hint')
 
   await firesBehindAPooler(tap, tapUrl, key, ledger)
-  expect((await sql.query(owned)).rows).toEqual([{ n: 0 }])
   await keepsPartitions(sql)
 }
 
@@ -291,6 +288,7 @@ async function grantRuntime(place: Place, owner: Owner, ownerUrl: string): Promi
   await client.end()
 }
 
+/** What PgBouncer in transaction mode cannot do is not asked for: nothing outlives a transaction. */
 async function firesBehindAPooler(tap: WireTap, url: string, key: string, ledger: Ledger): Promise<void> {
   tap.prepared.length = 0
   tap.queries.length = 0
@@ -302,20 +300,24 @@ async function firesBehindAPooler(tap: WireTap, url: string, key: string, ledger
   await stops(node)
   expect(tap.prepared.length).toBeGreaterThan(10)
   expect(tap.prepared.filter((name) => name !== '')).toEqual([])
-  expect(
-    tap.queries.filter((query) => !['BEGIN', 'BEGIN READ ONLY', 'COMMIT', 'ROLLBACK'].includes(query)),
-  ).toEqual([])
+  expect(tap.queries).toContain('BEGIN')
+  expect(tap.queries.filter((query) => /^\s*(?:LISTEN|PREPARE|DECLARE|SET)\b/i.test(query))).toEqual([])
 }
 
 describeNeeding('system-postgres', 'on the Postgres of the system', (binDir) => {
   it.each(ownerKinds)('%s migrates, and a login that owns nothing serves', async (owner) => {
-    await follow(await systemPlace(binDir), owner)
+    const place = await systemPlace(binDir)
+    await follow(place, owner)
+    expect((await place.sql.query(ownersOfThings)).rows).toEqual([{ name: 'belfry_owner' }])
   })
 })
 
 describe('on Postgres 18', () => {
-  it.each(ownerKinds)('%s migrates, and a login that owns nothing serves', async (owner) => {
-    await follow(await embeddedPlace(), owner)
+  // From 16 on, who makes a role may not become it without a further grant.
+  it('an owner with CREATEROLE migrates, and a login that owns nothing serves', async () => {
+    const place = await embeddedPlace()
+    await follow(place, 'an owner with CREATEROLE')
+    expect((await place.sql.query(ownersOfThings)).rows).toEqual([{ name: 'belfry_owner' }])
   })
 
   it('says which login may not become which role, and the fix', async () => {
@@ -324,6 +326,8 @@ describe('on Postgres 18', () => {
     await migrates(place.urlOf('belfry_owner', ownerPassword))
     const refused = await belfry(['server', 'start'], place.urlOf('belfry_runtime', runtimePassword))
     expect(refused.code).toBe(1)
-    expect(refused.stderr).toMatch(/GRANT/)
+    expect(refused.stderr).toMatch(
+      /login "belfry_runtime" .* run: GRANT belfry_app, belfry_engine, belfry_platform TO "belfry_runtime"/,
+    )
   })
 })

@@ -119,14 +119,16 @@ const grantsWithoutPolicy = `
 SELECT t.relname AS table, r.rolname AS role, p.privilege
 FROM pg_class t
 CROSS JOIN pg_roles r
-CROSS JOIN (VALUES ('SELECT', 'r'), ('INSERT', 'a'), ('UPDATE', 'w'), ('DELETE', 'd')) AS p (privilege, command)
+CROSS JOIN (VALUES ('SELECT', 'r'), ('INSERT', 'a'), ('UPDATE', 'w'), ('DELETE', 'd'))
+  AS p (privilege, command)
 WHERE t.relnamespace = 'belfry'::regnamespace AND t.relkind IN ('r', 'p') AND t.relrowsecurity
   AND r.rolname IN ('belfry_app', 'belfry_engine', 'belfry_platform')
   AND CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(r.oid, t.oid, 'DELETE')
       ELSE has_any_column_privilege(r.oid, t.oid, p.privilege) END
   AND NOT EXISTS (
     SELECT FROM pg_policy y
-    WHERE y.polrelid = t.oid AND y.polpermissive AND r.oid = ANY (y.polroles) AND y.polcmd IN ('*', p.command::"char"))`
+    WHERE y.polrelid = t.oid AND y.polpermissive AND r.oid = ANY (y.polroles)
+      AND y.polcmd IN ('*', p.command::"char"))`
 
 /**
  * The suite on one migrated database. `connect` opens a connection as the superuser or as the login `belfry`.

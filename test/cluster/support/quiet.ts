@@ -27,7 +27,15 @@ export async function planEachSecond(client: Client, plan: EachSecond): Promise<
   const names = Array.from({ length: count }, (_, index) => `each-second-${index}`)
   return Promise.all(
     names.map(async (name) => {
-      const made = await client.schedules.create({ name, job, every: '1s', startAt, endAt, overlap: 'allow', catchUp })
+      const made = await client.schedules.create({
+        name,
+        job,
+        every: '1s',
+        startAt,
+        endAt,
+        overlap: 'allow',
+        catchUp,
+      })
       return { scheduleId: made.id, times }
     }),
   )

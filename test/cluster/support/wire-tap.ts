@@ -1,10 +1,9 @@
 /**
  * A port in front of a Postgres that listens in: it passes every byte on, and notes of what clients send the
- * names of prepared statements and the plain queries. Like a pooler it needs nothing of the client, and like
- * one it may not be given TLS.
+ * names of prepared statements and the plain queries. It cannot read through TLS.
  *
- *   startup message   length (4, itself included), payload       comes first, once
- *   every other one   type (1), length (4), payload              `P` prepares: name, then text; `Q` is a plain query
+ *   startup message   length (4, itself included), payload   comes first, once
+ *   every other one   type (1), length (4), payload          `P` prepares (name, text), `Q` is a plain query
  */
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, NetConnectOpts, Socket } from 'node:net'

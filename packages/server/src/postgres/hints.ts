@@ -11,9 +11,12 @@ import type { Hint, Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { Database } from './database.ts'
 import type { ConnectionOptions } from './pool.ts'
+import { endClient } from './pool.ts'
 import { listenHints, notifyHint } from './statements/hints.ts'
 
 const longestReconnectMs = 10_000
+/** A server that is frozen lets nobody in and says nothing; a stop must not wait for it. */
+const answerWithinMs = 5_000
 const topics: ReadonlySet<string> = new Set<Hint['topic']>(['ready', 'timers', 'cancel', 'shards'])
 
 export interface PostgresHints extends Hints {
@@ -41,12 +44,18 @@ export function createPostgresHints(options: {
   })
 
   async function listenOnce(): Promise<void> {
-    const client = new pg.Client({ ...options.connection, application_name: 'belfry-hints', keepAlive: true })
-    const ended = new Promise<void>((resolve) => {
-      client.once('end', resolve)
-      client.once('error', () => resolve())
-      stopping.signal.addEventListener('abort', () => resolve(), { once: true })
+    const client = new pg.Client({
+      ...options.connection,
+      application_name: 'belfry-hints',
+      keepAlive: true,
+      connectionTimeoutMillis: answerWithinMs,
+      query_timeout: answerWithinMs,
     })
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+    client.on('end', end)
+    client.on('error', () => end())
+    const onStop = (): void => end()
+    stopping.signal.addEventListener('abort', onStop)
     try {
       await client.connect()
       client.on('notification', ({ payload }) => {
@@ -56,7 +65,8 @@ export function createPostgresHints(options: {
       await client.query(listenHints)
       await ended
     } finally {
-      await client.end().catch(() => undefined)
+      stopping.signal.removeEventListener('abort', onStop)
+      await endClient(client, clock)
     }
   }
 

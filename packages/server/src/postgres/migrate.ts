@@ -18,7 +18,7 @@ import { BelfryError } from '@belfry/contract'
 import pg from 'pg'
 import type { Database } from './database.ts'
 import type { ConnectionOptions } from './pool.ts'
-import type { LedgerRow } from './statements/migrate.ts'
+import type { LedgerRow, RoleBeyondRow } from './statements/migrate.ts'
 import * as sql from './statements/migrate.ts'
 
 export type Migration = {
@@ -41,14 +41,15 @@ export type MigrateOptions = {
 }
 
 /**
- * `behind`: files not applied yet; `ahead`: entries of a newer Belfry; `changed`: applied from another
- * text.
+ * `behind`: files not applied yet; `ahead`: entries of a newer Belfry; `changed`: applied from another text;
+ * `barred`: the schema fits, but the login may not become the roles that it is for.
  */
 export type SchemaState =
   | 'current'
   | { readonly behind: readonly string[] }
   | { readonly ahead: readonly string[] }
   | { readonly changed: string }
+  | { readonly barred: string; readonly from: readonly string[] }
 
 const ownDirectory = fileURLToPath(new URL('./migrations/', import.meta.url))
 
@@ -91,7 +92,11 @@ export async function checkSchema(db: Database, directory: string = ownDirectory
   const files = readMigrations(directory)
   const [ledger] = await db.asLogin(sql.findLedger, [])
   const rows = ledger?.found === true ? await db.asLogin(sql.readLedger, []) : []
-  return compareSchema(files, rows)
+  const state = compareSchema(files, rows)
+  if (state !== 'current') return state
+  const beyond = await db.asLogin(sql.listRolesBeyond, [])
+  const [first] = beyond
+  return first === undefined ? state : { barred: first.login, from: beyond.map((row) => row.role) }
 }
 
 /**
@@ -128,6 +133,13 @@ function mismatchError(state: Exclude<SchemaState, 'current'>): BelfryError {
       `The database schema is newer than this Belfry (it has ${state.ahead.join(', ')}). ` +
       'Upgrade Belfry to the version that migrated it, or a later one.'
     return new BelfryError('schema_mismatch', message)
+  }
+  if ('barred' in state) {
+    const roles = state.from.join(', ')
+    const message =
+      `The login "${state.barred}" of DATABASE_URL may not become ${roles}, as which Belfry works. ` +
+      `As the login that migrated run: GRANT ${roles} TO ${pg.escapeIdentifier(state.barred)}`
+    return new BelfryError('invalid_config', message)
   }
   const lacks = state.behind.join(', ')
   const message = `The database schema is older than this Belfry (lacks ${lacks}). Run: belfry server migrate`
@@ -188,9 +200,9 @@ async function apply(client: pg.Client, file: Migration): Promise<void> {
 
 /** Lets who migrates become the roles that it made, and the runtime login become all of them. */
 async function admit(client: pg.Client, login: string | undefined): Promise<void> {
-  type Grant = { role: string; login: string }
-  const own = await client.query<Grant>(sql.rolesToTake)
-  const runtime = login === undefined ? undefined : await client.query<Grant>(sql.rolesWithoutMember, [login])
+  const own = await client.query<RoleBeyondRow>(sql.rolesToTake)
+  const runtime =
+    login === undefined ? undefined : await client.query<RoleBeyondRow>(sql.rolesWithoutMember, [login])
   for (const grant of [...own.rows, ...(runtime?.rows ?? [])]) {
     await client.query(sql.grantRole(pg.escapeIdentifier(grant.role), pg.escapeIdentifier(grant.login)))
   }

@@ -37,7 +37,10 @@ export type Pool = {
    */
   readonly acquire: () => Promise<pg.PoolClient>
   readonly stats: () => PoolStats
-  /** Waits for connections that are in use, but no longer than 15 s. */
+  /**
+   * Waits for connections that are in use, but no longer than 15 s, and for each to say goodbye, but no longer than 1 s:
+   * a server that is frozen or out of reach answers neither, and must not keep this process.
+   */
   readonly close: () => Promise<void>
 }
 
@@ -45,6 +48,7 @@ const firstReconnectMs = 50
 const maxReconnectMs = 2_000
 const idleCloseMs = 60_000
 const closeWithinMs = 15_000
+const goodbyeWithinMs = 1_000
 
 export function openPool(options: PoolOptions): Pool {
   const pool = new pg.Pool({
@@ -60,6 +64,18 @@ export function openPool(options: PoolOptions): Pool {
   })
   // An idle connection that breaks is dropped by the pool; the next caller gets a new one.
   pool.on('error', () => undefined)
+  const open = new Set<pg.PoolClient>()
+  let emptied = (): void => undefined
+  pool.on('connect', (client) => void open.add(client))
+  pool.on('remove', (client) => {
+    open.delete(client)
+    if (open.size === 0) emptied()
+  })
+  // One that broke in the middle of a query would wait for its answer before it says goodbye, maybe for ever, and hold
+  // a socket here and a place there all the while.
+  pool.on('release', (fault: Error | undefined, client) => {
+    if (fault !== undefined) cut(client)
+  })
   let failures = 0
 
   const acquire = async () => {
@@ -79,13 +95,42 @@ export function openPool(options: PoolOptions): Pool {
     waiting: pool.waitingCount,
     max: options.maxConnections,
   })
+  const closeAll = async () => {
+    await within(options.clock, closeWithinMs, pool.end())
+    const gone = new Promise<void>((resolve) => {
+      emptied = resolve
+      if (open.size === 0) resolve()
+    })
+    await within(options.clock, goodbyeWithinMs, gone)
+    for (const client of open) cut(client)
+  }
   let closing: Promise<void> | undefined
   const close = () => {
-    const bound = new AbortController()
-    closing ??= Promise.race([pool.end(), options.clock.sleep(closeWithinMs, bound.signal)])
-    return closing.finally(() => bound.abort())
+    closing ??= closeAll()
+    return closing
   }
   return { acquire, stats, close }
+}
+
+/** Ends a connection that is outside of any pool: says goodbye, and after a second just hangs up. */
+export async function endClient(client: pg.Client, clock: Clock): Promise<void> {
+  await within(
+    clock,
+    goodbyeWithinMs,
+    client.end().catch(() => undefined),
+  )
+  cut(client)
+}
+
+/** Hangs up; harmless where it has ended. */
+function cut(client: pg.ClientBase): void {
+  const { stream } = (client as unknown as { connection: { stream: { destroy: () => void } } }).connection
+  stream.destroy()
+}
+
+async function within(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<void> {
+  const done = new AbortController()
+  await Promise.race([work, clock.sleep(limitMs, done.signal)]).finally(() => done.abort())
 }
 
 function reconnectLimitMs(failures: number): number {

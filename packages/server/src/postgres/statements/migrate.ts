@@ -47,25 +47,29 @@ export const findLedger = statement<{ readonly found: boolean }>(
 export const insertLedgerRow = 'INSERT INTO belfry.migration (id, name, checksum) VALUES ($1, $2, $3)'
 
 /** From Postgres 16 on, who is a member of a role may yet be kept from becoming it. */
-const mayBecome = (login: string): string =>
-  `pg_has_role(${login}, oid,
+const rolesBeyond = (login: string): string => `
+SELECT rolname AS role, ${login}::text AS login FROM pg_catalog.pg_roles
+WHERE rolname IN ('belfry_app', 'belfry_engine', 'belfry_platform')
+  AND NOT pg_has_role(${login}, oid,
     CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END)`
 
-const ownRoles = "rolname IN ('belfry_app', 'belfry_engine', 'belfry_platform')"
+export type RoleBeyondRow = { readonly role: string; readonly login: string }
 
 /** Belfry's roles that the login $1 cannot become yet. */
-export const rolesWithoutMember = `
-SELECT rolname AS role, $1::text AS login FROM pg_catalog.pg_roles
-WHERE ${ownRoles} AND NOT ${mayBecome('$1::text::name')}`
+export const rolesWithoutMember = rolesBeyond('$1::text::name')
 
 /**
  * Belfry's roles that who migrates may grant and not become: from Postgres 16 on, those that it made itself.
  * It is often the login of the first server as well.
  */
 export const rolesToTake = `
-SELECT rolname AS role, current_user::text AS login FROM pg_catalog.pg_roles
-WHERE ${ownRoles} AND pg_has_role(current_user, oid, 'MEMBER WITH ADMIN OPTION')
-  AND NOT ${mayBecome('current_user')}`
+${rolesBeyond('current_user')} AND pg_has_role(current_user, oid, 'MEMBER WITH ADMIN OPTION')`
+
+/** Belfry's roles that the login itself cannot become: then it can do nothing. */
+export const listRolesBeyond = statement<RoleBeyondRow>(
+  'belfry_list_roles_beyond',
+  `${rolesBeyond('current_user')} ORDER BY rolname`,
+)
 
 /** Both are quoted identifiers: utility commands take no parameters. */
 export function grantRole(role: string, login: string): string {
