@@ -197,7 +197,7 @@ describe('a read-only database', () => {
   })
 
   // incident 11: graphile/worker 449
-  it('that is found by a process after another was killed in it: later every run can be claimed and read', async () => {
+  it('that a process starts in: later every run of a killed one can be claimed and read', async () => {
     const arena = await harness.open()
     const first = await arena.start('a')
     await makeJob(arena, 'held', '/held')
@@ -237,7 +237,7 @@ describe('a read-only database', () => {
 
 async function endBackends(arena: Arena): Promise<number> {
   const ended = await arena.rows(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'belfry' AND pid <> pg_backend_pid()",
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'belfry'",
   )
   return ended.length
 }

@@ -66,7 +66,7 @@ async function expectWhole(arena: Arena, asked: Asked): Promise<void> {
   expect(halves?.n, 'half a job').toBe(0)
 }
 
-/** Makes Postgres want a new file of its log, until it has no room for one, panics, and cannot start either. */
+/** Makes Postgres want new files of its log, until it has no room for one, panics, and cannot start. */
 async function exhaustLog(arena: Arena): Promise<void> {
   const { pid } = arena.postgres
   await expect

@@ -4,7 +4,7 @@
  * never each second, the one poll of the worker comes once a second at most, and all roles together stay
  * below two transactions a second. The processor time is printed, and bounded with room for slow machines.
  */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from '@belfry/sdk'
 import { expect, it } from 'vitest'
@@ -38,7 +38,11 @@ async function planFarAhead(client: Client, target: string): Promise<void> {
   }
 }
 
-it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`, async () => {
+it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`, async (context) => {
+  if (!existsSync('/proc/self/stat')) {
+    context.skip('the processor time of another process is read from /proc, which is not here')
+    return
+  }
   // the defaults of a server: the arena's own are short
   const arena = await harness.open({
     env: {
@@ -67,7 +71,7 @@ it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`
     `idle: ${share.toFixed(2)} % of a processor, ${rate} transactions a second\n${named.join('\n')}\n`,
   )
 
-  const frame = new Set(['BEGIN', 'COMMIT', 'belfry_enter_scope'])
+  const frame = new Set(['BEGIN', 'COMMIT', 'belfry_enter_scope', 'belfry_enter_scope_by_index'])
   const busiest = [...counts].filter(([name]) => !frame.has(name)).map(([, count]) => count)
   expect(transactions, 'the log must show what is asked').toBeGreaterThan(0)
   expect(transactions, named.join('\n')).toBeLessThan(2 * seconds)

@@ -221,7 +221,7 @@ async function keepsPartitions(sql: pg.Client): Promise<void> {
   expect(await count('occurrence_default')).toBe(1)
   await sql.query('SET ROLE belfry_engine')
   const made = await sql.query<{ name: string }>(
-    `SELECT name FROM belfry.make_partitions(${day}, 1) AS made (name)`,
+    `SELECT name FROM belfry.make_partitions(${day}) AS made (name)`,
   )
   await sql.query('RESET ROLE')
   const names = made.rows.map((row) => row.name)
@@ -230,7 +230,7 @@ async function keepsPartitions(sql: pg.Client): Promise<void> {
   expect(await count(names.find((name) => name.startsWith('occurrence')) ?? '')).toBe(1)
   await sql.query('SET ROLE belfry_engine')
   const dropped = await sql.query<{ name: string }>(
-    `SELECT name FROM belfry.drop_partitions(${day} + 1) AS dropped (name)`,
+    `SELECT name FROM belfry.drop_partitions(${day}) AS dropped (name)`,
   )
   await sql.query('RESET ROLE')
   expect(dropped.rows.map((row) => row.name)).toEqual(expect.arrayContaining(names))

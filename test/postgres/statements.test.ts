@@ -26,6 +26,7 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'leadership.ts': ['belfry_engine'],
   'maintenance.ts': ['belfry_engine'],
   'migrate.ts': ['belfry'],
+  'queue-progress.ts': ['belfry_engine'],
   'rescue.ts': ['belfry_engine'],
   'runs.ts': ['belfry_app'],
   'schedules.ts': ['belfry_app'],

@@ -7,7 +7,7 @@ import type { DevOptions } from './compose/dev.ts'
 import { startDev } from './compose/dev.ts'
 import { makeOwnerKey } from './compose/first-key.ts'
 import { serverLogger, terminalLogger } from './compose/logging.ts'
-import { startServer } from './compose/server.ts'
+import { orStop, startServer } from './compose/server.ts'
 import { migrateStore, openStore } from './compose/store.ts'
 import { loadConfig } from './config/load.ts'
 import type { Config } from './config/schema.ts'
@@ -107,6 +107,6 @@ export async function startBelfry(options: {
 }): Promise<Ready & { readonly opsUrl: string; stop(): Promise<void> }> {
   const { config } = loadConfig({ flags: options.flags })
   const server = await startServer({ ...options, config, logger: terminalLogger(config.logLevel) })
-  const { key } = await makeOwnerKey(server.store.db, 'main', 'first')
+  const { key } = await orStop(server, makeOwnerKey(server.store.db, 'main', 'first'))
   return { url: server.apiUrl ?? '', opsUrl: server.opsUrl, apiKey: key, stop: () => server.stop() }
 }

@@ -34,7 +34,8 @@ const alive = 'SELECT (SELECT count(*) FROM belfry.ready) + (SELECT count(*) FRO
 const attempts = `
   SELECT run_id, count(*) FILTER (WHERE run_state IS NOT NULL)::int AS ends,
     count(*) FILTER (WHERE outcome <> 'succeeded')::int AS unsuccessful,
-    max(run_state) AS run_state, max(reason) AS reason, count(DISTINCT lease_epoch)::int AS epochs, count(*)::int AS n
+    max(run_state) AS run_state, max(reason) AS reason,
+    count(DISTINCT lease_epoch)::int AS epochs, count(*)::int AS n
   FROM belfry.attempt GROUP BY run_id`
 
 interface AttemptRow {

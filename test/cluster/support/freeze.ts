@@ -1,4 +1,7 @@
-/** Stops Postgres without ending it (SIGSTOP): the postmaster, so that nobody new is let in, or every process of it. */
+/**
+ * Stops Postgres without ending it (SIGSTOP): the postmaster alone, so that nobody new is let in, or every
+ * process of it.
+ */
 import type { Arena } from './arena.ts'
 
 export interface Frozen {

@@ -22,6 +22,7 @@ export type DueTimer =
       readonly dueAtMs: number
       readonly queue: string
       readonly priority: number
+      readonly tenantWeight: number
     }
 
 export interface TimerPage {
@@ -33,11 +34,15 @@ export interface TimerPage {
 }
 
 export interface TimerIndex {
-  /** Timers of `shards` due before database time plus `horizonMs`, in due order, at most `limit` a page. */
+  /**
+   * Timers of `shards` due before database time plus `horizonMs`, in due order, at most `limit` a page: after
+   * the cursor, or where that is null from the due instant `fromMs` on (null: from the first).
+   */
   scan(options: {
     shards: readonly number[]
     horizonMs: number
     limit: number
     cursor: string | null
+    fromMs: number | null
   }): Promise<TimerPage>
 }

@@ -18,6 +18,7 @@ import { BelfryError } from '@belfry/contract'
 import pg from 'pg'
 import type { Database } from './database.ts'
 import type { ConnectionOptions } from './pool.ts'
+import { cut } from './pool.ts'
 import type { LedgerRow, RoleBeyondRow } from './statements/migrate.ts'
 import * as sql from './statements/migrate.ts'
 
@@ -49,8 +50,9 @@ export type SchemaState =
   | { readonly behind: readonly string[] }
   | { readonly ahead: readonly string[] }
   | { readonly changed: string }
-  | { readonly barred: string; readonly from: readonly string[] }
+  | { readonly barred: string; readonly from: readonly string[]; readonly selective: boolean }
 
+const lockPollMs = 100
 const ownDirectory = fileURLToPath(new URL('./migrations/', import.meta.url))
 
 /**
@@ -65,7 +67,7 @@ export async function migrate(
   const files = readMigrations(options.directory ?? ownDirectory)
   const guard = await connect(connection)
   const worker = await connect(connection).catch(async (error: unknown) => {
-    await guard.end()
+    cut(guard)
     throw error
   })
   try {
@@ -80,7 +82,8 @@ export async function migrate(
     await admit(worker, options.runtimeLogin)
     return missing.map((file) => file.name)
   } finally {
-    await Promise.allSettled([worker.end(), guard.end()])
+    // Nothing is under way, or the server does not answer: neither needs a goodbye.
+    for (const client of [worker, guard]) cut(client)
   }
 }
 
@@ -88,15 +91,31 @@ export async function migrate(
  * Compares the database with the files of this version. Works as the runtime login, also on an empty
  * database.
  */
-export async function checkSchema(db: Database, directory: string = ownDirectory): Promise<SchemaState> {
-  const files = readMigrations(directory)
+export function checkSchema(db: Database, directory: string = ownDirectory): Promise<SchemaState> {
+  return readState(db, readMigrations(directory))
+}
+
+/**
+ * For readiness, again and again: throws what `schemaMismatch` says, and the errors of a Database. A newer
+ * schema is none of them while a server runs: migrations add first, so that it may go on.
+ */
+export function createSchemaCheck(db: Database): () => Promise<void> {
+  const files = readMigrations(ownDirectory)
+  return async () => {
+    const state = await readState(db, files)
+    if (state !== 'current' && !('ahead' in state)) throw mismatchError(state)
+  }
+}
+
+async function readState(db: Database, files: readonly Migration[]): Promise<SchemaState> {
   const [ledger] = await db.asLogin(sql.findLedger, [])
   const rows = ledger?.found === true ? await db.asLogin(sql.readLedger, []) : []
   const state = compareSchema(files, rows)
   if (state !== 'current') return state
   const beyond = await db.asLogin(sql.listRolesBeyond, [])
   const [first] = beyond
-  return first === undefined ? state : { barred: first.login, from: beyond.map((row) => row.role) }
+  if (first === undefined) return state
+  return { barred: first.login, from: beyond.map((row) => row.role), selective: first.selective }
 }
 
 /**
@@ -136,9 +155,10 @@ function mismatchError(state: Exclude<SchemaState, 'current'>): BelfryError {
   }
   if ('barred' in state) {
     const roles = state.from.join(', ')
+    const grant = sql.grantRoles(roles, pg.escapeIdentifier(state.barred), state.selective)
     const message =
       `The login "${state.barred}" of DATABASE_URL may not become ${roles}, as which Belfry works. ` +
-      `As the login that migrated run: GRANT ${roles} TO ${pg.escapeIdentifier(state.barred)}`
+      `As the login that migrated run: ${grant}`
     return new BelfryError('invalid_config', message)
   }
   const lacks = state.behind.join(', ')
@@ -204,7 +224,8 @@ async function admit(client: pg.Client, login: string | undefined): Promise<void
   const runtime =
     login === undefined ? undefined : await client.query<RoleBeyondRow>(sql.rolesWithoutMember, [login])
   for (const grant of [...own.rows, ...(runtime?.rows ?? [])]) {
-    await client.query(sql.grantRole(pg.escapeIdentifier(grant.role), pg.escapeIdentifier(grant.login)))
+    const [role, member] = [pg.escapeIdentifier(grant.role), pg.escapeIdentifier(grant.login)]
+    await client.query(sql.grantRoles(role, member, grant.selective))
   }
 }
 
@@ -221,7 +242,7 @@ async function holdMigratorLock(guard: pg.Client, options: MigrateOptions): Prom
         'Another process holds the lock of the migrations for too long. Look for a hanging "server migrate".'
       throw new BelfryError('database_timeout', message)
     }
-    await sleep(50 + Math.random() * 150)
+    await sleep(lockPollMs)
   }
 }
 
@@ -231,6 +252,7 @@ async function connect(connection: ConnectionOptions): Promise<pg.Client> {
     application_name: 'belfry-migrate',
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
   })
   // A lost connection makes the query under way fail; without a listener it would end the process as well.
   client.on('error', () => undefined)

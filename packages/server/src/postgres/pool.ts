@@ -1,10 +1,12 @@
 /**
- * The one pool of connections of a process: driver options, types of values, jittered reconnects.
- * database.ts builds transactions on it; nothing else touches the driver at run time.
- * Invariant: connections run in the driver's pipeline mode, so queries issued together travel together.
+ * A pool of connections: driver options, types of values, jittered reconnects. database.ts builds
+ * transactions on it; nothing else touches the driver at run time. A process has a few of them, so that what
+ * must not wait does not (config/connection-shares.ts). Invariant: connections run in the driver's pipeline
+ * mode, so queries issued together travel together.
  */
 import pg from 'pg'
 import type { Clock } from '../ports/clock.ts'
+import type { Random } from '../ports/random.ts'
 import { classifyDatabaseError } from './database-error.ts'
 
 /** `connectionString`, or host, port, user, database, password and ssl. */
@@ -16,6 +18,7 @@ export type ConnectionOptions = Pick<
 export type PoolOptions = {
   readonly connection: ConnectionOptions
   readonly clock: Clock
+  readonly random: Random
   readonly maxConnections: number
   readonly applicationName: string
   /** Limit for making a connection, and for waiting for a free one. */
@@ -32,14 +35,14 @@ export type PoolStats = {
 
 export type Pool = {
   /**
-   * Takes a connection. After failures it waits a random moment first, so that a restarted server is not
-   * stormed.
+   * Takes a connection. Where a new one has to be made after failures, it waits a random moment first, so
+   * that a restarted server is not stormed.
    */
   readonly acquire: () => Promise<pg.PoolClient>
   readonly stats: () => PoolStats
   /**
-   * Waits for connections that are in use, but no longer than 15 s, and for each to say goodbye, but no longer than 1 s:
-   * a server that is frozen or out of reach answers neither, and must not keep this process.
+   * Waits for connections that are in use, but no longer than 15 s, and for each to say goodbye, but no
+   * longer than 1 s: a server that is frozen or out of reach answers neither, and must not keep the process.
    */
   readonly close: () => Promise<void>
 }
@@ -66,24 +69,22 @@ export function openPool(options: PoolOptions): Pool {
   pool.on('error', () => undefined)
   const open = new Set<pg.PoolClient>()
   let emptied = (): void => undefined
-  pool.on('connect', (client) => void open.add(client))
+  let failures = 0
+  pool.on('connect', (client) => {
+    failures = 0
+    open.add(client)
+  })
   pool.on('remove', (client) => {
     open.delete(client)
     if (open.size === 0) emptied()
   })
-  // One that broke in the middle of a query would wait for its answer before it says goodbye, maybe for ever, and hold
-  // a socket here and a place there all the while.
-  pool.on('release', (fault: Error | undefined, client) => {
-    if (fault !== undefined) cut(client)
-  })
-  let failures = 0
 
   const acquire = async () => {
-    if (failures > 0) await options.clock.sleep(Math.random() * reconnectLimitMs(failures))
+    if (failures > 0 && pool.idleCount === 0) {
+      await options.clock.sleep(options.random.next() * reconnectLimitMs(failures))
+    }
     try {
-      const client = await pool.connect()
-      failures = 0
-      return client
+      return await pool.connect()
     } catch (error) {
       if (classifyDatabaseError(error) === 'database_unavailable') failures += 1
       throw error
@@ -123,7 +124,7 @@ export async function endClient(client: pg.Client, clock: Clock): Promise<void> 
 }
 
 /** Hangs up; harmless where it has ended. */
-function cut(client: pg.ClientBase): void {
+export function cut(client: pg.ClientBase): void {
   const { stream } = (client as unknown as { connection: { stream: { destroy: () => void } } }).connection
   stream.destroy()
 }
