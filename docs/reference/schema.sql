@@ -321,6 +321,7 @@ CREATE TABLE belfry.delayed (
   CONSTRAINT delayed_shard_check CHECK (((shard >= 0) AND (shard <= 63)))
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
 CREATE INDEX delayed_due ON belfry.delayed USING btree (shard, due_at, run_id);
+CREATE INDEX delayed_list ON belfry.delayed USING btree (tenant_id, run_id);
 ALTER TABLE belfry.delayed ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.delayed TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.delayed TO belfry_engine USING (true) WITH CHECK (true);
@@ -464,6 +465,7 @@ CREATE TABLE belfry.ready (
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
 CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE (session_id IS NULL);
 CREATE INDEX ready_held ON belfry.ready USING btree (session_id, run_id) WHERE (session_id IS NOT NULL);
+CREATE INDEX ready_list ON belfry.ready USING btree (tenant_id, run_id) WHERE (session_id IS NULL);
 CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE (session_id IS NULL);
 ALTER TABLE belfry.ready ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.ready TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));

@@ -160,7 +160,7 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
       expect(next).toBeNull()
     })
 
-    test('however many queues a tenant names, the first look shows every tenant, and later ones the rest', async () => {
+    test('however many queues a tenant names, each look shows every tenant, and in the end all', async () => {
       await floodQueues(10_000)
       const other = await fixture.addTenant()
       await fixture.addRuns(await fixture.addJob({}, other), 1, { queue: 'zzz' })

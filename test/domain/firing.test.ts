@@ -77,10 +77,10 @@ describe('catch-up and overlap', () => {
       'catch_up_window@0 catch_up_window@10 ran@20 ran@30 -> 40',
     ],
     [
-      'all, overlap skip: the first runs',
+      'all, overlap skip: the newest runs',
       { catchUp: all(dayMs), overlap: 'skip' },
       25_000,
-      'ran@0 overlap@10 overlap@20 -> 30',
+      'overlap@0 overlap@10 ran@20 -> 30',
     ],
     ['none: within the grace all run', { catchUp: none }, 25_000, 'ran@0 ran@10 ran@20 -> 30'],
     [

@@ -2,6 +2,7 @@
 // failure, values that come back exact, and a pool that heals.
 import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Clock } from '../../packages/server/src/ports/clock.ts'
 import type { Database, Scope } from '../../packages/server/src/postgres/database.ts'
 import { openDatabase } from '../../packages/server/src/postgres/database.ts'
 import {
@@ -56,7 +57,7 @@ describe('scope', () => {
     expect(await db.asLogin(login, [])).toEqual([{ who: 'belfry' }])
   })
 
-  it('tells the planner to walk indexes only for statements that ask for it, in any transaction', async () => {
+  it('tells the planner to walk indexes only for statements that ask for it', async () => {
     const text = `SELECT current_setting('enable_seqscan') AS seqscan,
       current_setting('enable_sort') AS sort,
       current_setting('enable_bitmapscan') AS bitmapscan`
@@ -164,6 +165,11 @@ describe('values', () => {
     expect(await db.run(app, divide, [1])).toEqual([{ n: 1 }])
   })
 })
+
+const codesOf = (error: unknown) => {
+  const { code, cause } = error as { code: string; cause: { code: string } }
+  return [code, cause.code]
+}
 
 /** What a caller gets that needs a second connection while the database lets nobody in. */
 async function failedConnect(two: Database, elsewhere: TestDatabase): Promise<unknown> {
@@ -281,7 +287,7 @@ describe('failures', () => {
     const refusal = () =>
       away.ping().then(
         () => undefined,
-        (error: { code: string; cause: { code: string } }) => [error.code, error.cause.code],
+        (error: unknown) => codesOf(error),
       )
     await database.sql(`ALTER DATABASE ${own.name} ALLOW_CONNECTIONS false`)
     expect(await refusal()).toEqual(['database_unavailable', '55000'])
@@ -297,7 +303,7 @@ describe('failures', () => {
   })
 
   it('after a failed connect, who finds an idle connection does not wait', async () => {
-    const sleep = vi.fn(() => Promise.resolve())
+    const sleep = vi.fn<Clock['sleep']>(() => Promise.resolve())
     const elsewhere = await createTestDatabase({ empty: true })
     const two = database.open({ maxConnections: 2, clock: { ...realClock, sleep } })
     await two.run(app, divide, [1])

@@ -4,6 +4,7 @@ import { getEventListeners } from 'node:events'
 import { createServer } from 'node:net'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Clock } from '../../packages/server/src/ports/clock.ts'
 import type { Hint } from '../../packages/server/src/ports/hints.ts'
 import type { PostgresHints } from '../../packages/server/src/postgres/hints.ts'
 import { createPostgresHints } from '../../packages/server/src/postgres/hints.ts'
@@ -54,7 +55,7 @@ describe('a hint', () => {
     expect(b.heard).toEqual(a.heard)
   })
 
-  it('that another process is sending at this moment waits for the next notice, and is not lost', async () => {
+  it('that another process is sending now waits for the next notice, and is not lost', async () => {
     const [a, b] = [open('a'), open('b')]
     await listening(2)
     const sender = new pg.Client(database.adminConnection)
@@ -111,7 +112,7 @@ describe('close', () => {
 
 it('many attempts to listen leave nothing behind', async () => {
   const signals: AbortSignal[] = []
-  const sleep = vi.fn((_ms: number, signal?: AbortSignal) => {
+  const sleep = vi.fn<Clock['sleep']>((_, signal) => {
     if (signal !== undefined && !signals.includes(signal)) signals.push(signal)
     return realClock.sleep(1, signal)
   })

@@ -111,10 +111,10 @@ describe('partitions', () => {
 
   test('start resolves when the days that are needed are there, so that nothing fires before', async () => {
     await fixture.database.setNow(new Date(start.getTime() + 14 * dayMs))
-    const { start: startPruner, stop } = pruner()
-    await startPruner()
+    const service = pruner()
+    await service.start()
     const made = await partitions()
-    await stop()
+    await service.stop()
     expect(made).toEqual(expect.arrayContaining(days('20260323', '20260324', '20260327')))
   })
 

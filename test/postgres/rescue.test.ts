@@ -373,10 +373,10 @@ describe('the service', () => {
 
   test('a stop does not wait for a database that answers nothing', async () => {
     const store: RunStore = { ...fixture.store, endExpiredSessions: () => new Promise(() => {}) }
-    const { start, stop } = rescuer(store)
-    await start()
+    const service = rescuer(store)
+    await service.start()
     const startedMs = performance.now()
-    await stop()
+    await service.stop()
     expect(performance.now() - startedMs).toBeLessThan(4_000)
   })
 

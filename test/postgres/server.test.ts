@@ -3,12 +3,12 @@
 // neither a failed start nor a frozen database leaves anything running.
 import { Writable } from 'node:stream'
 import pg from 'pg'
-import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { makeOwnerKey } from '../../packages/server/src/compose/first-key.ts'
 import type { BelfryServer } from '../../packages/server/src/compose/server.ts'
 import { orStop, startServer } from '../../packages/server/src/compose/server.ts'
 import { loadConfig } from '../../packages/server/src/config/load.ts'
+import { createLogger } from '../../packages/server/src/telemetry/logger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { eventually } from '../support/running.ts'
 
@@ -42,7 +42,10 @@ const urlFor = (user: string) => {
 async function start(more: Readonly<Record<string, unknown>> = {}, user = 'belfry'): Promise<BelfryServer> {
   const ports = { port: 0, opsPort: 0, drainMs: 500 }
   const { config } = loadConfig({ flags: { databaseUrl: urlFor(user), ...ports, ...more } })
-  const server = await startServer({ config, logger: pino({ level: 'info' }, destination) })
+  const server = await startServer({
+    config,
+    logger: createLogger({ level: 'info', version: '0', destination }),
+  })
   servers.push(server)
   return server
 }
@@ -77,7 +80,8 @@ describe('a start', () => {
   it('says in words that its login could do more than it should', async () => {
     await start({}, 'postgres')
     const warning = lines.find((line) => line['event'] === 'login_rights')
-    expect(warning).toMatchObject({ level: 40, msg: expect.stringMatching(/"postgres" .* is a superuser/) })
+    expect(warning?.['level']).toBe('warn')
+    expect(warning?.['message']).toMatch(/"postgres" .* is a superuser/)
     lines = []
     await start()
     expect(lines.find((line) => line['event'] === 'login_rights')).toBeUndefined()
@@ -93,7 +97,9 @@ describe('a start', () => {
 
   it('whose key cannot be made is taken back', async () => {
     const server = await start({ roles: 'api' })
-    await expect(orStop(server, makeOwnerKey(server.store.db, '', 'first'))).rejects.toThrow()
+    await expect(orStop(server, makeOwnerKey(server.store.db, '', 'first'))).rejects.toThrow(
+      /name of the tenant/,
+    )
     await noneLeft()
   })
 })

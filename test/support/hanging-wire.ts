@@ -1,5 +1,5 @@
-// A wire between Belfry and a Postgres that can go silent: from then on nothing passes in either direction and
-// new connections are taken but never answered, as with a frozen server or a network that drops everything.
+// A wire between Belfry and a Postgres that can go silent: from then on nothing passes in either direction
+// and new connections are taken but never answered, as with a frozen server or a network that drops all.
 import { createServer, connect as dial, type Socket } from 'node:net'
 import type { TestConnection } from './postgres.ts'
 

@@ -63,7 +63,13 @@ async function openEmbedded(options: StoreOptions): Promise<Store> {
           if (!exit.expected) listener(String(exit.signal ?? exit.code))
         })
       },
-      close: () => pools.close().finally(embedded.stop),
+      close: async () => {
+        try {
+          await pools.close()
+        } finally {
+          await embedded.stop()
+        }
+      },
     }
   } catch (error) {
     await embedded.stop()

@@ -144,13 +144,12 @@ function newestTimes(
 }
 
 /**
- * Applies the catch-up policy, then overlap: of several that would run at once only the first does under
- * `skip`.
+ * Applies the catch-up policy, then overlap: of several that would run at once only the newest does under
+ * `skip`, so that catching up with more than `latest` never runs something older than `latest` would.
  */
 function decide(policy: FirePolicy, dueTimes: readonly PlannedTime[], atMs: number): DecidedOccurrence[] {
   const { catchUp } = policy
   const last = dueTimes.length - 1
-  let running = 0
   return dueTimes.map((time, index) => {
     const lateMs = atMs - time.dueAtMs
     if (catchUp.policy === 'latest' && index !== last) return missed(time, 'catch_up_latest')
@@ -158,8 +157,7 @@ function decide(policy: FirePolicy, dueTimes: readonly PlannedTime[], atMs: numb
     // `all` is never less than `latest`: the last one runs however late it is.
     const outside = lateMs > catchUp.windowMs || last - index >= catchUp.maxRuns
     if (catchUp.policy === 'all' && outside && index !== last) return missed(time, 'catch_up_window')
-    running++
-    const overlaps = running > 1 && policy.overlap === 'skip'
+    const overlaps = index !== last && policy.overlap === 'skip'
     return {
       ...time,
       outcome: overlaps ? 'skipped' : 'ran',

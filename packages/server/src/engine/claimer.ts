@@ -3,9 +3,9 @@
  * second; hints, freed slots and a new session end the wait. With no slot free it does not ask at all.
  *
  * A worker for every queue claims from those that it knows of, and looks once a second for who else has
- * something ready: so an idle one, too, sends one query a poll. A look that is costly (dead rows to step over)
- * comes more seldom, one that did not see all comes sooner; at most a twentieth of the time goes into looking.
- * Neither a look nor a claim that finds nothing writes anything.
+ * something ready: so an idle one, too, sends one query a poll. A look that is costly (dead rows to step
+ * over) comes more seldom, one that did not see all comes sooner; at most a twentieth of the time goes into
+ * looking. Neither a look nor a claim that finds nothing writes anything.
  */
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
@@ -49,8 +49,8 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   const { clock, random, events, hints, queues, session, slots, store, maxPollMs, minPollMs } = options
   const shares = createQueueShares(queues)
   const strays = createStrays({ store, hints, clock, slots })
-  const parts = { shares, strays, marks: createLowWaterMarks(), definitions: createDefinitionCache(store) }
-  const claimAll = createIntake(options, parts)
+  const marks = createLowWaterMarks()
+  const claimAll = createIntake(options, { shares, strays, marks, definitions: createDefinitionCache(store) })
   let pollMs = minPollMs
   let cursor: ReadyCursor | null = null
   let nextLookMs = -Infinity
@@ -61,13 +61,12 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   /** For a worker of every queue: hears of those that have something ready; answers whether there is one. */
   async function look(): Promise<boolean> {
     const sentMs = clock.monotonicMs()
-    const { found, next } = await options.queue.readyQueues(cursor)
+    const seen = await options.queue.readyQueues(cursor)
     const nowMs = clock.monotonicMs()
-    const restMs = Math.min(longestRestMs, (nowMs - sentMs) * restShare)
-    nextLookMs = nowMs + (next === null ? Math.max(restMs, maxPollMs) : restMs)
-    cursor = next
-    shares.found(found, nowMs)
-    return found.length > 0
+    nextLookMs = nowMs + restAfterLook(nowMs - sentMs, seen.next === null ? maxPollMs : 0)
+    cursor = seen.next
+    shares.found(seen.found, nowMs)
+    return seen.found.length > 0
   }
 
   async function round(signal: AbortSignal): Promise<number> {
@@ -76,8 +75,8 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     await strays.lookIfDue(sessionId)
     // what is known or hinted comes before the search for more; where nothing is known this asks nothing
     let found = await claimAll(sessionId, signal)
-    const mayLook = !shares.fixed && clock.monotonicMs() >= nextLookMs
-    if (mayLook && (await look()) && found === 0) found = await claimAll(sessionId, signal)
+    const looks = !shares.fixed && clock.monotonicMs() >= nextLookMs
+    if (looks && (await look()) && found === 0) found = await claimAll(sessionId, signal)
     hungry = slots.free() <= 0
     if (hungry) return maxPollMs
     pollMs = found > 0 ? minPollMs : Math.min(maxPollMs, pollMs * 2)
@@ -115,4 +114,8 @@ export function createClaimer(options: ClaimerOptions): Claimer {
       if (sessionId !== undefined) await strays.giveBackUnknown(sessionId)
     },
   }
+}
+
+function restAfterLook(tookMs: number, leastMs: number): number {
+  return Math.max(leastMs, Math.min(longestRestMs, tookMs * restShare))
 }

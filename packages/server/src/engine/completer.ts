@@ -147,7 +147,8 @@ function createSender(options: CompleterOptions, givenUp: AbortSignal): (batch: 
 
   function report({ run }: EndedAttempt, consequence: string, cause: unknown): void {
     const why = cause instanceof Error ? cause.message : String(cause)
-    const words = `The end of attempt ${run.attempt} of run ${run.runId} cannot be stored; ${consequence}: ${why}`
+    const what = `The end of attempt ${run.attempt} of run ${run.runId} cannot be stored`
+    const words = `${what}; ${consequence}: ${why}`
     events.emit('role_failed', { role: 'completer', error: new Error(words, { cause }), retryInMs: 0 })
   }
 

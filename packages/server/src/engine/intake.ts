@@ -19,9 +19,9 @@ import type { Slots } from './slots.ts'
 import type { Strays } from './strays.ts'
 
 /**
- * Runs in one claim. Their inputs come with them, of 256 KiB at most; a worker must have room for those of all
- * its slots anyway. Measured: 500 of 250 KB come in 0.8 s and keep the event loop for 20 ms at a time, so there
- * is no second limit, by bytes; claims of 100 would cost a third of the rate of small ones.
+ * Runs in one claim. Their inputs come with them, of 256 KiB at most; a worker must have room for those of
+ * all its slots anyway. Measured: 500 of 250 KB come in 0.8 s and keep the event loop for 20 ms at a time, so
+ * there is no second limit, by bytes; claims of 100 would cost a third of the rate of small ones.
  */
 const maxClaim = 500
 

@@ -10,18 +10,20 @@
  *    tenant whose counter is lowest (start-time fair queueing). So with one tenant in 10,000 queues and
  *    another in one, both get every second slot, and whoever comes new is served first.
  * 2. A tenant's slots go to its queues in turn. Which of a queue's runs comes is up to the tags in it
- *    (domain/fair-queue.ts), so in a queue that many share it may be another tenant's: then three quarters of
- *    it count for the tenant whose run came, one for the tenant whose turn it was. If all counted for the run,
- *    a tenant that waits long in a shared queue would keep on being the lowest, and those in other queues
- *    would wait for it; if all counted for the turn, a queue of its own beside a shared one would double a
- *    tenant's share. As it is it gains a quarter, however many queues it names.
- * 3. A tenant that comes, or comes back, starts at the lowest counter of those who wait: absence is no credit.
- * 4. Who has something where is learned by a bounded look, tenant by tenant (RunQueue.readyQueues), by claims,
- *    and by hints. A hint names no tenant: queues that only hints named share the turns of one more tenant, and
- *    what comes from them counts in full on both sides.
- * 5. A queue that gave less than was asked is not asked again in the same pass, and its slots go to the others
- *    by the same rule. Once nothing was heard of it for a second, it is forgotten until it is heard of again;
- *    that a tenant has something in it is forgotten after ten, so that nobody gains by those who were there.
+ *    (domain/fair-queue.ts), so in a queue that many share it may be another tenant's: then three quarters
+ *    of it count for the tenant whose run came, one for the tenant whose turn it was. If all counted for the
+ *    run, a tenant that waits long in a shared queue would keep on being the lowest, and those in other
+ *    queues would wait for it; if all counted for the turn, a queue of its own beside a shared one would
+ *    double a tenant's share. As it is it gains a quarter, however many queues it names.
+ * 3. A tenant that comes, or comes back, starts at the lowest counter of those who wait: absence is no
+ *    credit.
+ * 4. Who has something where is learned by a bounded look, tenant by tenant (RunQueue.readyQueues), by
+ *    claims, and by hints. A hint names no tenant: queues that only hints named share the turns of one more
+ *    tenant, and what comes from them counts in full on both sides.
+ * 5. A queue that gave less than was asked is not asked again in the same pass, and its slots go to the
+ *    others by the same rule. Once nothing was heard of it for a second, it is forgotten until it is heard of
+ *    again; that a tenant has something in it is forgotten after ten, so that nobody gains by those who were
+ *    there before.
  */
 
 import { createTenantFlows, type Flow, type TenantQueue } from './tenant-flows.ts'

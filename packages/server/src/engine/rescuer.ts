@@ -51,7 +51,7 @@ export interface Rescuer extends Service {
 type RescueEnd = AttemptEnd & { readonly sessionId: string }
 
 export function createRescuer(options: RescuerOptions): Rescuer {
-  const { store, hints, clock, random, events } = options
+  const { store, clock, random, events } = options
   const intervalMs = options.intervalMs ?? 5_000
   const sweepMs = options.sweepMs ?? 30_000
   const pageSize = options.pageSize ?? 500
@@ -81,7 +81,7 @@ export function createRescuer(options: RescuerOptions): Rescuer {
         async (runs) => {
           const { applied } = await store.rescue(runs.map((run) => rescueEnd(run, page.nowMs, random)))
           rescued += applied.length
-          report(runs, applied)
+          tell(options, runs, applied)
         },
         setAside,
       )
@@ -99,22 +99,6 @@ export function createRescuer(options: RescuerOptions): Rescuer {
     events.emit('role_failed', { role: 'rescuer', error, retryInMs: sweepMs })
   }
 
-  function report(runs: readonly StuckRun[], applied: readonly AppliedEnd[]): void {
-    const states = new Map(applied.map((end) => [end.runId, end.runState]))
-    for (const cause of ['session_lost', 'deadline'] as const) {
-      const ended = runs.filter((run) => run.cause === cause && states.has(run.runId))
-      if (ended.length === 0) continue
-      const requeued = ended.filter((run) => states.get(run.runId) === null).length
-      events.emit('runs_rescued', {
-        count: ended.length,
-        reason: cause,
-        requeued,
-        failed: ended.length - requeued,
-      })
-    }
-    hintRetries(hints, applied)
-  }
-
   const loop = createLoop({ name: 'rescuer', clock, random, events, round })
   return {
     ...loop,
@@ -127,6 +111,26 @@ export function createRescuer(options: RescuerOptions): Rescuer {
       return sweep()
     },
   }
+}
+
+function tell(
+  { events, hints }: RescuerOptions,
+  runs: readonly StuckRun[],
+  applied: readonly AppliedEnd[],
+): void {
+  const states = new Map(applied.map((end) => [end.runId, end.runState]))
+  for (const cause of ['session_lost', 'deadline'] as const) {
+    const ended = runs.filter((run) => run.cause === cause && states.has(run.runId))
+    if (ended.length === 0) continue
+    const requeued = ended.filter((run) => states.get(run.runId) === null).length
+    events.emit('runs_rescued', {
+      count: ended.length,
+      reason: cause,
+      requeued,
+      failed: ended.length - requeued,
+    })
+  }
+  hintRetries(hints, applied)
 }
 
 /** A hung handler used up an attempt as any timeout does; a lost worker did not. */

@@ -1,6 +1,6 @@
 /**
- * Whom a worker of every queue knows to wait, and where: part of queue-shares.ts, which has the rules. Kept in
- * memory only, and bounded; what is forgotten is found again by looking.
+ * Whom a worker of every queue knows to wait, and where: part of queue-shares.ts, which has the rules. Kept
+ * in memory only, and bounded; what is forgotten is found again by looking.
  */
 
 /** How long a queue that gives nothing is still asked: as long as a lost hint delays anything anyway. */
@@ -49,15 +49,6 @@ export function createTenantFlows(): TenantFlows {
   /** The lowest counter of those who wait; never falls. */
   let floor = 0
 
-  function flowOf(tenantId: string): Flow {
-    const known = flows.get(tenantId)
-    if (known !== undefined) return known
-    if (flows.size >= maxTenants) forgetOldest(flows)
-    const fresh = createFlow(true, floor)
-    flows.set(tenantId, fresh)
-    return fresh
-  }
-
   function enter(flow: Flow, queue: string, nowMs: number): void {
     if (flow.ring.size === 0) flow.served = Math.max(flow.served, floor)
     flow.ring.set(queue, nowMs)
@@ -83,7 +74,9 @@ export function createTenantFlows(): TenantFlows {
 
   return {
     seen(tenantId, queue, nowMs) {
-      const flow = flowOf(tenantId)
+      const flow = flows.get(tenantId) ?? createFlow(true, floor)
+      flows.set(tenantId, flow)
+      if (flows.size > maxTenants) forgetOldest(flows)
       enter(flow, queue, nowMs)
       byHints.ring.delete(queue)
       return flow

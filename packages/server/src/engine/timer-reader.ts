@@ -52,19 +52,20 @@ interface Reading {
   readonly fromMs: number | null
 }
 
+type Sweep = Reading & { readonly startedMs: number }
+
 export function createTimerReader<Entry extends TimerEntry>(options: TimerReaderOptions<Entry>): TimerReader {
   const { clock, databaseClock, lanes, horizonMs } = options
   const requests = createReadRequests(clock, horizonMs)
-  let sweep: (Reading & { readonly startedMs: number }) | undefined
-  /** Late timers that no sweep waited for. */
-  let backlog: Reading | undefined
+  const backlog = createBacklog()
+  let sweep: Sweep | undefined
   let ceilingMs = Number.POSITIVE_INFINITY
 
   const roomAgain = (): boolean => ceilingMs !== Number.POSITIVE_INFINITY && lanes.hasRoom
   const sweepWaitMs = (): number => (sweep !== undefined || roomAgain() ? 0 : requests.waitMs())
-  const wantsBacklog = (): boolean => backlog !== undefined && lanes.hasRoomForLate
+  const wantsBacklog = (): boolean => backlog.reading !== undefined && lanes.hasRoomForLate
 
-  function begin(): typeof sweep {
+  function begin(): Sweep | undefined {
     if (roomAgain()) {
       ceilingMs = Number.POSITIVE_INFINITY
       requests.requestAll()
@@ -75,29 +76,15 @@ export function createTimerReader<Entry extends TimerEntry>(options: TimerReader
       : { shards, cursor: null, fromMs: null, startedMs: clock.monotonicMs() }
   }
 
-  async function scan(reading: Reading, aheadMs: number): Promise<TimerPage & { droppedLate: boolean }> {
+  async function scan(reading: Reading, aheadMs: number): Promise<TimerPage> {
     const sentMs = clock.monotonicMs()
     const page = await options.index.scan({ ...reading, horizonMs: aheadMs, limit: pageSize })
     databaseClock.observe(page.nowMs, sentMs)
-    for (const timer of page.timers) {
-      if (timer.dueAtMs >= ceilingMs || !requests.held.has(timer.shard)) continue
-      const entry = options.admit(timer)
-      if (entry !== undefined && lanes.push(entry)) options.added(entry)
-    }
+    takeIn(options, page, (timer) => timer.dueAtMs < ceilingMs && requests.held.has(timer.shard))
     const trimmed = lanes.trim(databaseClock.nowMs())
     ceilingMs = Math.min(ceilingMs, trimmed.ceilingMs)
-    return { ...page, droppedLate: trimmed.droppedLate }
-  }
-
-  const allLate = (): Reading => ({ shards: [...requests.held], cursor: null, fromMs: null })
-
-  /** Leaves late timers for later; a reading of them that is under way and covers these shards goes on. */
-  function leave(shards: readonly number[], cursor: string | null): void {
-    const before = backlog?.shards ?? []
-    if (backlog === undefined) backlog = { shards, cursor, fromMs: null }
-    else if (shards.some((shard) => !before.includes(shard))) {
-      backlog = { shards: [...new Set([...before, ...shards])], cursor: null, fromMs: null }
-    }
+    if (trimmed.droppedLate) backlog.startOver([...requests.held])
+    return page
   }
 
   async function readSweep(): Promise<void> {
@@ -105,24 +92,16 @@ export function createTimerReader<Entry extends TimerEntry>(options: TimerReader
     const current = sweep
     if (current === undefined) return
     const page = await scan(current, horizonMs)
-    if (page.droppedLate) backlog = allLate()
-    const lastDueMs = page.timers.at(-1)?.dueAtMs ?? Number.NEGATIVE_INFINITY
-    const onTimeMs = databaseClock.nowMs() - lateAfterMs
-    if (page.cursor !== null && lastDueMs < onTimeMs) {
-      leave(current.shards, page.cursor)
-      sweep = { ...current, cursor: null, fromMs: onTimeMs }
-    } else if (page.cursor !== null && lastDueMs < ceilingMs) {
-      sweep = { ...current, cursor: page.cursor }
-    } else {
-      sweep = undefined
-      requests.served(clock.monotonicMs() - current.startedMs)
-    }
+    sweep = restOf(current, page, databaseClock.nowMs() - lateAfterMs, ceilingMs)
+    if (sweep === undefined) requests.served(clock.monotonicMs() - current.startedMs)
+    else if (sweep.cursor === null) backlog.leave(current.shards, page.cursor)
   }
 
-  async function readBacklog(reading: Reading): Promise<void> {
-    const { cursor, droppedLate } = await scan(reading, -lateAfterMs)
-    if (droppedLate) backlog = allLate()
-    else backlog = cursor === null ? undefined : { ...reading, cursor }
+  async function readBacklog(): Promise<void> {
+    const { reading } = backlog
+    if (reading === undefined) return
+    const { cursor } = await scan(reading, -lateAfterMs)
+    backlog.goOn(reading, cursor)
   }
 
   return {
@@ -134,13 +113,62 @@ export function createTimerReader<Entry extends TimerEntry>(options: TimerReader
     restrict(held) {
       requests.restrict(held)
       sweep = restricted(sweep, held)
-      backlog = restricted(backlog, held)
+      backlog.restrict(held)
       if (held.size === 0) ceilingMs = Number.POSITIVE_INFINITY
     },
     waitMs: () => (wantsBacklog() ? 0 : sweepWaitMs()),
     async readPage() {
       if (sweepWaitMs() === 0) await readSweep()
-      else if (backlog !== undefined && wantsBacklog()) await readBacklog(backlog)
+      else if (wantsBacklog()) await readBacklog()
+    },
+  }
+}
+
+function takeIn<Entry extends TimerEntry>(
+  { admit, added, lanes }: TimerReaderOptions<Entry>,
+  page: TimerPage,
+  isWanted: (timer: DueTimer) => boolean,
+): void {
+  for (const timer of page.timers) {
+    const entry = isWanted(timer) ? admit(timer) : undefined
+    if (entry !== undefined && lanes.push(entry)) added(entry)
+  }
+}
+
+/**
+ * What is left of a sweep after a page: what comes after it; where all of it was late only what is on time,
+ * from its start; nothing at the end or where memory is full anyway.
+ */
+function restOf(sweep: Sweep, page: TimerPage, onTimeMs: number, ceilingMs: number): Sweep | undefined {
+  const lastDueMs = page.timers.at(-1)?.dueAtMs ?? Number.NEGATIVE_INFINITY
+  if (page.cursor === null) return undefined
+  if (lastDueMs < onTimeMs) return { ...sweep, cursor: null, fromMs: onTimeMs }
+  return lastDueMs < ceilingMs ? { ...sweep, cursor: page.cursor } : undefined
+}
+
+/** Late timers that no sweep waited for: which shards still have some, and from where on. */
+function createBacklog() {
+  let reading: Reading | undefined
+  return {
+    get reading() {
+      return reading
+    },
+    /** A reading that is under way and covers these shards goes on; else it begins at the cursor, or anew. */
+    leave(shards: readonly number[], cursor: string | null): void {
+      const before = reading?.shards ?? []
+      if (reading === undefined) reading = { shards, cursor, fromMs: null }
+      else if (shards.some((shard) => !before.includes(shard)))
+        this.startOver([...new Set([...before, ...shards])])
+    },
+    startOver(shards: readonly number[]): void {
+      reading = { shards, cursor: null, fromMs: null }
+    },
+    /** After a page of `page`, unless reading started over meanwhile. */
+    goOn(page: Reading, cursor: string | null): void {
+      if (reading === page) reading = cursor === null ? undefined : { ...page, cursor }
+    },
+    restrict(held: ReadonlySet<number>): void {
+      reading = restricted(reading, held)
     },
   }
 }

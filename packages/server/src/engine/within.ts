@@ -4,15 +4,10 @@
  */
 import type { Clock } from '../ports/clock.ts'
 
-/** Resolves when `work` has settled, also by failing, or after `limitMs`; answers whether it was in time. */
-export async function settledWithin(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<boolean> {
-  const limit = Promise.withResolvers<boolean>()
-  const timer = clock.setTimer(limitMs, () => limit.resolve(false))
-  const settled = work.then(
-    () => true,
-    () => true,
-  )
-  const inTime = await Promise.race([settled, limit.promise])
+/** Resolves when `work` has settled, also by failing, or after `limitMs`. */
+export async function settledWithin(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<void> {
+  const limit = Promise.withResolvers<void>()
+  const timer = clock.setTimer(limitMs, limit.resolve)
+  await Promise.race([Promise.allSettled([work]), limit.promise])
   timer.cancel()
-  return inTime
 }

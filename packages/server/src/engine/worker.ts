@@ -9,9 +9,9 @@
  *    fires, and nothing of the old session is written except successes, which the epochs let in or not.
  * 3. Stop: claim no more; drain, up to `drainMs`; signal `shutdown` to what still runs; write the ends (at
  *    least once: back in the queue, uncounted; at most once: outcome unknown); give back what was never
- *    started; close the session. A database that answers nothing is not waited for: each step has its limit,
- *    so the whole ends within `drainMs` + `abortGraceMs` + 15 s, with nothing to drain within 6 s. What is left
- *    undone is the rescuer's as soon as the lease ends.
+ *    started; close the session. A database that answers nothing is not waited for: each step has its
+ *    limit, so the whole ends within `drainMs` + `abortGraceMs` + 15 s, with nothing to drain within 6 s.
+ *    What is left undone is the rescuer's as soon as the lease ends.
  */
 import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -23,12 +23,12 @@ import type { Random } from '../ports/random.ts'
 import type { RunQueue } from '../ports/run-queue.ts'
 import type { RunStore } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
-import { createClaimer } from './claimer.ts'
-import { createCompleter } from './completer.ts'
+import { type Claimer, createClaimer } from './claimer.ts'
+import { type Completer, createCompleter } from './completer.ts'
 import type { DatabaseClock } from './database-clock.ts'
-import { createExecutor } from './executor.ts'
-import { createWorkerSession } from './session.ts'
-import { createSlots } from './slots.ts'
+import { createExecutor, type Executor } from './executor.ts'
+import { createWorkerSession, type WorkerSession } from './session.ts'
+import { createSlots, type Slots } from './slots.ts'
 import { settledWithin } from './within.ts'
 
 /** Limits of the steps of a stop: for writing the last ends, and for each of the others. */
@@ -137,25 +137,6 @@ export function createWorker(options: WorkerOptions): Worker {
     start: executor.start,
   })
 
-  async function stop(): Promise<void> {
-    // a claim under way that comes back later starts nothing and is given back
-    await settledWithin(clock, stepMs, claimer.stop())
-    await slots.emptied(clock, settings.drainMs)
-    executor.shutDown()
-    // handlers that ignore the signal are left behind after the grace; a second more for their ends to be
-    // written
-    await slots.emptied(clock, settings.abortGraceMs + 1_000)
-    await completer.stop(flushMs)
-    await settledWithin(clock, stepMs, giveBackStrays())
-    await settledWithin(clock, stepMs, session.stop())
-  }
-
-  async function giveBackStrays(): Promise<void> {
-    await claimer.giveBackStrays().catch((error: unknown) => {
-      events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
-    })
-  }
-
   let stopped: Promise<void> | undefined
   return {
     name: 'worker',
@@ -164,7 +145,7 @@ export function createWorker(options: WorkerOptions): Worker {
       await claimer.start()
     },
     stop() {
-      stopped ??= stop()
+      stopped ??= stopInSteps({ clock, settings, slots, completer, executor, session, claimer, events })
       return stopped
     },
     stats: () => ({
@@ -175,4 +156,33 @@ export function createWorker(options: WorkerOptions): Worker {
       abandoned: slots.leftBehind(),
     }),
   }
+}
+
+interface StopParts {
+  readonly clock: Clock
+  readonly events: EventSink
+  readonly settings: WorkerSettings
+  readonly slots: Slots
+  readonly completer: Completer
+  readonly executor: Executor
+  readonly session: WorkerSession
+  readonly claimer: Claimer
+}
+
+/** None of the steps waits for a database that answers nothing beyond its limit. */
+async function stopInSteps(parts: StopParts): Promise<void> {
+  const { clock, events, settings, slots, completer, executor, session, claimer } = parts
+  // a claim under way that comes back later starts nothing and is given back
+  await settledWithin(clock, stepMs, claimer.stop())
+  await slots.emptied(clock, settings.drainMs)
+  executor.shutDown()
+  // handlers that ignore the signal are left behind after the grace; a second more for their ends to be
+  // written
+  await slots.emptied(clock, settings.abortGraceMs + 1_000)
+  await completer.stop(flushMs)
+  const given = claimer.giveBackStrays().catch((error: unknown) => {
+    events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
+  })
+  await settledWithin(clock, stepMs, given)
+  await settledWithin(clock, stepMs, session.stop())
 }

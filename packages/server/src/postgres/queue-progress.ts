@@ -1,4 +1,7 @@
-/** The progress of queues in Postgres: one small row a queue, apart from every claim and enqueue. */
+/**
+ * The progress of queues in Postgres: one small row a queue, written and read apart from every claim and
+ * enqueue.
+ */
 import { handlerKinds } from '@belfry/contract'
 import type { QueueProgress } from '../ports/queue-progress.ts'
 import type { Database } from './database.ts'

@@ -133,6 +133,7 @@ export type ReadyQueueRow = {
 /**
  * Who has something ready, and where: tenant by tenant, each with the same number of its queues. One step
  * along `ready_tenant` for a tenant or a queue, whatever their length; at most `tenants` + `steps` of them.
+ * (That index alone has this order, also where the queue says nothing.)
  */
 export const listReadyQueues = statement<
   ReadyQueueRow,
@@ -152,7 +153,7 @@ WITH RECURSIVE walk (tenant_id, place) AS (
     SELECT first.tenant_id, 1
     FROM belfry.ready AS first
     WHERE first.session_id IS NULL AND first.tenant_id > $1::uuid
-    ORDER BY first.tenant_id
+    ORDER BY first.tenant_id, first.queue
     LIMIT 1
   )
   UNION ALL
@@ -162,7 +163,7 @@ WITH RECURSIVE walk (tenant_id, place) AS (
     SELECT ready.tenant_id
     FROM belfry.ready
     WHERE ready.session_id IS NULL AND ready.tenant_id > walk.tenant_id
-    ORDER BY ready.tenant_id
+    ORDER BY ready.tenant_id, ready.queue
     LIMIT 1
   ) AS next
   WHERE walk.place < $2::int
@@ -182,7 +183,7 @@ LEFT JOIN LATERAL (
       FROM belfry.ready AS first
       WHERE first.session_id IS NULL AND first.tenant_id = active.tenant_id
         AND first.queue > coalesce(resumed.queue, '')
-      ORDER BY first.queue
+      ORDER BY first.tenant_id, first.queue
       LIMIT 1
     )
     UNION ALL
@@ -192,7 +193,7 @@ LEFT JOIN LATERAL (
       SELECT ready.queue
       FROM belfry.ready
       WHERE ready.session_id IS NULL AND ready.tenant_id = active.tenant_id AND ready.queue > step.queue
-      ORDER BY ready.queue
+      ORDER BY ready.tenant_id, ready.queue
       LIMIT 1
     ) AS next
     WHERE step.place < active.share

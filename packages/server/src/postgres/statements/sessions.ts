@@ -77,7 +77,8 @@ WITH held AS MATERIALIZED (
     SELECT * FROM unnest($2::uuid[], $3::bigint[]) AS given (run_id, lease_epoch) ORDER BY run_id
   ) AS given
   CROSS JOIN LATERAL (
-    SELECT ready.run_id, ready.tenant_id, ready.lease_epoch, ready.cancel_requested_at IS NOT NULL AS canceled
+    SELECT ready.run_id, ready.tenant_id, ready.lease_epoch,
+           ready.cancel_requested_at IS NOT NULL AS canceled
     FROM belfry.ready
     WHERE ready.run_id = given.run_id AND ready.lease_epoch = given.lease_epoch AND ready.session_id = $1
     FOR UPDATE
@@ -90,7 +91,8 @@ WITH held AS MATERIALIZED (
   DELETE FROM belfry.ready WHERE run_id = ANY (ARRAY(SELECT run_id FROM held WHERE canceled))
 ), history AS (
   INSERT INTO belfry.attempt
-    (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code, error_message)
+    (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code,
+     error_message)
   SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
          'canceled', 'Canceled by request while it waited.'
   FROM held WHERE canceled
