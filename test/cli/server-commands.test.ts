@@ -103,6 +103,9 @@ describe('server', () => {
   it('keeps the key of init only where it is asked to', async () => {
     const plain = await run(['server', 'init', 'main'])
     expect(plain.calls.server).toMatchObject({ action: 'init', tenant: 'main' })
+    expect(plain.out).toBe('blf_admin_key\n')
+    const json = await run(['server', 'init', 'main', '-o', 'json'])
+    expect(JSON.parse(json.out)).toMatchObject({ tenant: 'main', apiKey: 'blf_admin_key' })
     expect((await readContexts(file())).contexts).toEqual({})
     const kept = await run(['server', 'init', 'main', '--save-context', 'production'])
     expect(kept.err).toContain('Kept the key in the context production.')

@@ -5,7 +5,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { arenaHarness } from './support/arena.ts'
+import { arenaHarness, freePort } from './support/arena.ts'
 import type { Arena } from './support/arena.ts'
 import { freeze } from './support/freeze.ts'
 import { findFaults } from './support/checker.ts'
@@ -57,8 +57,11 @@ describe('a database that is down at start', () => {
   it('is waited for, with words, growing pauses and no password; then all is well', async () => {
     const arena = await harness.open()
     await arena.stopPostgres()
-    const node = arena.spawn('a')
+    const opsPort = await freePort()
+    const node = arena.spawn('a', { BELFRY_OPS_PORT: String(opsPort) })
     await expect.poll(() => waitingWords(node).length, patient).toBeGreaterThanOrEqual(6)
+    const status = async (path: string) => (await fetch(`http://127.0.0.1:${opsPort}${path}`)).status
+    expect(await Promise.all([status('/livez'), status('/readyz')])).toEqual([200, 503])
     const words = waitingWords(node)
     expect(words[0]?.message).toMatch(
       /Postgres at 127\.0\.0\.1:\d+, database "belfry" does not answer .*ECONNREFUSED/,
@@ -174,6 +177,8 @@ describe('a read-only database', () => {
       expect.soft((await arena.call(node, 'GET', path)).status, path).toBe(200)
     }
     expect(await countRows(arena), 'nothing is half-done').toEqual(before)
+    const readiness = async () => (await fetch(`${node.opsUrl}/readyz`)).status
+    await expect.poll(readiness, patient).toBe(503)
     await expect.poll(() => node.log.some((text) => text.includes('"session_lost"')), patient).toBe(true)
     expect(await countRows(arena), 'nor after the lease').toEqual(before)
 
@@ -181,6 +186,7 @@ describe('a read-only database', () => {
     const backMs = performance.now()
     const [first = ['GET', '/']] = writes
     await expect.poll(async () => (await send(first, 0)).status, patient).toBe(201)
+    await expect.poll(readiness, patient).toBe(200)
     process.stdout.write(
       `read-only: writes again ${Math.round(performance.now() - backMs)} ms after it was over\n`,
     )

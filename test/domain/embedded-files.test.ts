@@ -1,8 +1,10 @@
 // Around the embedded server, without one: the cap of its log, and the words about the user it runs as.
-import { appendFileSync, closeSync, mkdtempSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
+import { appendFileSync, closeSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { startEmbeddedPostgres } from '../../packages/server/src/postgres/embedded/embedded-postgres.ts'
 import { capLog, openServerLog } from '../../packages/server/src/postgres/embedded/server-log.ts'
 import { sharedUserWarning } from '../../packages/server/src/postgres/embedded/unprivileged.ts'
 
@@ -63,5 +65,23 @@ describe('the user that the embedded server runs as', () => {
     for (const name of ['postgres', 'belfry']) expect(sharedUserWarning(user(name), true)).toBeUndefined()
     expect(sharedUserWarning(user('ann'), false)).toBeUndefined()
     expect(sharedUserWarning(undefined, true)).toBeUndefined()
+  })
+})
+
+describe('a data directory that cannot be', () => {
+  const start = (dataDir: string) => startEmbeddedPostgres({ dataDir, log: () => undefined })
+
+  it('is refused in words where a file stands in its place', async () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'belfry-not-')), 'file')
+    writeFileSync(file, '')
+    await expect(start(file)).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringMatching(/it is a file, not a directory.*--data-dir/) as string,
+    })
+    await expect(start(join(file, 'below'))).rejects.toMatchObject({ code: 'invalid_config' })
+  })
+
+  it.runIf(process.platform === 'linux')('is refused at once where nothing can be made', async () => {
+    await expect(start('/proc/no/such')).rejects.toMatchObject({ code: 'invalid_config' })
   })
 })

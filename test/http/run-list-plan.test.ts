@@ -1,6 +1,6 @@
 // Lists of runs must be walks along an index of the tenant that end when the page is full, also under a
-// generic plan, which knows neither limit nor states: never a walk over what is not the tenant's, never a sort
-// of all there is. And the settings under which they are planned are those of their transaction.
+// generic plan, which knows neither limit nor states: never a walk over what is not the tenant's, never a
+// sort of all there is. They are planned here under the settings of their transaction.
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Statement } from '../../packages/server/src/postgres/statement.ts'
@@ -31,8 +31,8 @@ beforeAll(async () => {
   await t.database.sql(
     `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
        available_at, timeout_ms, session_id, claimed_at, deadline)
-     SELECT gen_random_uuid(), CASE WHEN n % 10 = 0 THEN $1 ELSE gen_random_uuid() END, $2, 1, 'default', 'http',
-       n, 0, now(), 1000, held.id, held.at, held.at
+     SELECT gen_random_uuid(), CASE WHEN n % 10 = 0 THEN $1 ELSE gen_random_uuid() END, $2, 1, 'default',
+       'http', n, 0, now(), 1000, held.id, held.at, held.at
      FROM generate_series(1, 5000) AS n
      CROSS JOIN LATERAL (
        SELECT CASE WHEN n <= 20 THEN gen_random_uuid() END AS id, CASE WHEN n <= 20 THEN now() END AS at
@@ -40,8 +40,8 @@ beforeAll(async () => {
     [t.tenantId, job.id],
   )
   await t.database.sql(
-    `INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority,
-       timeout_ms, lease_epoch, attempt, crash_count)
+    `INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler,
+       priority, timeout_ms, lease_epoch, attempt, crash_count)
      SELECT run_id, tenant_id, job_id, 1, now(), 0, queue, handler, 0, 1000, 0, 0, 0 FROM belfry.ready`,
   )
   await t.database.sql('ANALYZE')

@@ -24,12 +24,13 @@ export interface RunServerOptions {
   readonly flags: Readonly<Record<string, unknown>>
   readonly configFile?: string
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly out: (line: string) => void
+  /** Takes words for people; a running server logs instead. */
+  readonly say: (line: string) => void
   /** Stops the server; how it stops is `drainMs` and the rest of the configuration. */
   readonly signal: AbortSignal
   /** For `init`. */
   readonly tenant?: string
-  /** For `init`: takes the key, which is then not printed. */
+  /** For `init`: takes the key. */
   readonly onReady?: (ready: Ready) => void
 }
 
@@ -56,27 +57,22 @@ async function serve(config: Config, signal: AbortSignal): Promise<undefined> {
   logger.info({ event: 'stopped' }, 'stopped')
 }
 
-async function bringUpToDate(config: Config, { out, signal }: RunServerOptions): Promise<undefined> {
-  const applied = await migrateStore({ config, signal, log: (_, message) => out(message) })
+async function bringUpToDate(config: Config, { say, signal }: RunServerOptions): Promise<undefined> {
+  const applied = await migrateStore({ config, signal, log: (_, message) => say(message) })
   const words = applied.length === 0 ? '' : `Applied ${applied.join(', ')}. `
-  out(`${words}The schema is up to date.`)
+  say(`${words}The schema is up to date.`)
 }
 
 async function initialize(config: Config, options: RunServerOptions): Promise<undefined> {
-  const { out, signal, tenant = 'main' } = options
-  const store = await openStore({ config, signal, log: (_, message) => out(message) })
+  const { say, signal, tenant = 'main' } = options
+  const store = await openStore({ config, signal, log: (_, message) => say(message) })
   try {
     const made = await makeOwnerKey(store.db, tenant, 'init')
     const words = made.tenantCreated
       ? `Made the tenant ${tenant} and`
       : `The tenant ${tenant} was there; made`
-    if (options.onReady === undefined) {
-      out(`${words} an API key. It is shown this once:`)
-      out(made.key)
-    } else {
-      out(`${words} an API key.`)
-      options.onReady({ url: `http://${config.host}:${config.port}`, apiKey: made.key })
-    }
+    say(`${words} an API key. It is shown this once.`)
+    options.onReady?.({ url: `http://${config.host}:${config.port}`, apiKey: made.key })
   } finally {
     await store.close()
   }

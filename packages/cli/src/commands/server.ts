@@ -98,7 +98,7 @@ async function runServer(
     flags: settings(call),
     ...given({ configFile: call.flags.text('config') }),
     env: call.io.env,
-    out: out(call),
+    say: (line) => call.printer.say(line),
     signal: call.io.stopSignal(),
     ...more,
   })
@@ -107,7 +107,10 @@ async function runServer(
 async function init(call: Call): Promise<undefined> {
   const context = call.flags.text('save-context')
   const tenant = required(call, 'tenant')
-  if (context === undefined) return runServer(call, 'init', { tenant })
+  if (context === undefined) {
+    const onReady = ({ url, apiKey }: Ready): void => call.printer.value({ tenant, url, apiKey }, [apiKey])
+    return runServer(call, 'init', { tenant, onReady })
+  }
   const keeper = contextKeeper(call, context, false)
   await runServer(call, 'init', { tenant, onReady: keeper.onReady })
   const failure = await keeper.failure()

@@ -2,7 +2,7 @@
  * One Belfry process: store, engine, API and ops port, put together as the configuration says. The only file
  * that knows every adapter's neighbour; nothing is decided here.
  *
- *   start  store ─► hints ─► ops port ─► API ─► engine
+ *   start  ops port (alive, not ready) ─► store ─► hints ─► API ─► engine ─► ready
  *   stop   not ready ─► API refuses ─► shards given up ─► runs drained, rest handed back ─► API ─► store
  *
  * A stop ends, whatever does not answer: it takes `drainMs` and a fixed margin, and gives up what is left.
@@ -26,6 +26,7 @@ import type { Database } from '../postgres/database.ts'
 import { createPostgresHints } from '../postgres/hints.ts'
 import { loginWarning } from '../postgres/login-rights.ts'
 import { createSchemaCheck } from '../postgres/migrate.ts'
+import { checkWritable } from '../postgres/writable.ts'
 import type { PoolStats } from '../postgres/pool.ts'
 import { createPostgresQueueProgress } from '../postgres/queue-progress.ts'
 import { createAuthenticator, keyMint } from '../security/credentials.ts'
@@ -34,7 +35,7 @@ import { createEventLog } from '../telemetry/event-log.ts'
 import { createEventFanOut } from '../telemetry/fan-out.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
-import type { Ops } from '../telemetry/ops-server.ts'
+import type { ReadinessCheck } from '../telemetry/ops-server.ts'
 import { createOps } from '../telemetry/ops-server.ts'
 import type { Engine } from './engine.ts'
 import { createEngine } from './engine.ts'
@@ -65,32 +66,34 @@ export async function startServer(options: {
   signal?: AbortSignal
 }): Promise<BelfryServer> {
   const { config, logger } = options
-  const store = await openStore({
-    ...options,
-    log: (level, message) => logger[level](message),
-  })
-  const closing = { name: 'the store', undo: () => store.close() }
-  const undo: UndoStep[] = [
-    config.databaseUrl === undefined ? { ...closing, leastMs: embeddedStopMs } : closing,
-  ]
+  const metrics = createMetrics({ version })
+  const starting = { name: 'started', check: () => Promise.reject(new Error('the server is still starting')) }
+  const checks: ReadinessCheck[] = [starting]
+  const ops = createOps({ metrics, checks })
+  const undo: UndoStep[] = []
   const stopAll = () => unwind(undo, { clock: systemClock, logger, budgetMs: config.drainMs + stopMarginMs })
   try {
+    // before the store, which may be waited for: a supervisor must see that the process lives
+    const opsUrl = await ops.listen({ host: config.opsHost, port: config.opsPort })
+    undo.push({ name: 'the ops port', undo: () => ops.close() })
+    const store = await openStore({ ...options, log: (level, message) => logger[level](message) })
+    const closing = { name: 'the store', undo: () => store.close() }
+    undo.push(config.databaseUrl === undefined ? { ...closing, leastMs: embeddedStopMs } : closing)
     const warning = await loginWarning(store.db)
     if (warning !== undefined) logger.warn({ event: 'login_rights' }, warning)
-    const parts = assemble(config, logger, store)
+    const parts = assemble(config, logger, store, metrics)
     undo.push({ name: 'outbound calls', undo: () => parts.egress.close() })
     parts.hints.start()
     undo.push({ name: 'the listener for hints', undo: () => parts.hints.close() })
-    const opsUrl = await parts.ops.listen({ host: config.opsHost, port: config.opsPort })
-    undo.push({ name: 'the ops port', undo: () => parts.ops.close() })
     const api = await parts.createApi?.()
     if (api !== undefined) undo.push({ name: 'the API', undo: () => api.close() })
     const apiUrl = await api?.listen({ host: config.host, port: config.port })
     undo.push({ name: 'the engine', undo: () => parts.engine.stop() })
     await parts.engine.start()
+    checks.splice(0, 1, ...parts.checks)
     let stopping: Promise<void> | undefined
     const stop = (): Promise<void> => {
-      parts.ops.drain()
+      ops.drain()
       api?.drain()
       stopping ??= stopAll()
       return stopping
@@ -114,7 +117,7 @@ export async function orStop<T>(server: BelfryServer, work: Promise<T>): Promise
 
 interface Parts {
   readonly engine: Engine
-  readonly ops: Ops
+  readonly checks: readonly ReadinessCheck[]
   readonly hints: Startable
   readonly egress: EgressAgent
   /** Undefined where this process has no role `api`. */
@@ -123,13 +126,12 @@ interface Parts {
 
 type Startable = Hints & { start(): void; close(): Promise<void> }
 
-function assemble(config: Config, logger: Logger, store: Store): Parts {
+function assemble(config: Config, logger: Logger, store: Store, metrics: Metrics): Parts {
   const shares = connectionShares(config)
   const leases = store.db
   const api = shares.api === 0 ? undefined : store.open('api', shares.api)
   const db = shares.engine === 0 ? undefined : store.open('engine', shares.engine)
   const ids = createSystemIds()
-  const metrics = createMetrics({ version })
   const events = createEventFanOut([createEventLog(logger), metrics.events], (error) =>
     logger.error({ err: error }, 'a listener of events failed'),
   )
@@ -150,16 +152,13 @@ function assemble(config: Config, logger: Logger, store: Store): Parts {
   const engine = createEngine({ ...shared, ...timing, config, db: db ?? leases, leases })
   const pools = [leases, api, db].filter((each) => each !== undefined)
   readGauges(metrics, pools, engine)
-  const ops = createOps({
-    metrics,
-    checks: [
-      { name: 'database', check: () => leases.ping() },
-      { name: 'schema', check: createSchemaCheck(leases) },
-    ],
-  })
   return {
     engine,
-    ops,
+    checks: [
+      { name: 'database', check: () => leases.ping() },
+      { name: 'database_takes_writes', check: () => checkWritable(leases) },
+      { name: 'schema', check: createSchemaCheck(leases) },
+    ],
     hints,
     egress,
     createApi: api && (() => openApi(api, metrics, logger, shared)),

@@ -84,14 +84,17 @@ async function openRemote(options: StoreOptions): Promise<Store> {
   return { ...pools, connection, description: describeTarget(connection), onRestart: () => {} }
 }
 
-async function migrateWhenReachable(options: StoreOptions, connection: ConnectionOptions): Promise<void> {
+async function migrateWhenReachable(
+  options: StoreOptions,
+  connection: ConnectionOptions,
+): Promise<readonly string[]> {
   const db = open(options.config, connection, 'migrate', 1)
   try {
     await waitFor(options, connection, db)
   } finally {
     await db.close()
   }
-  await migrate(connection, { log: options.log })
+  return migrate(connection, { log: options.log })
 }
 
 /**
@@ -100,7 +103,8 @@ async function migrateWhenReachable(options: StoreOptions, connection: Connectio
  */
 export async function migrateStore(options: StoreOptions): Promise<readonly string[]> {
   const { config, log } = options
-  if (config.databaseUrl !== undefined) return migrate({ connectionString: config.databaseUrl }, { log })
+  const connection = { connectionString: config.databaseUrl }
+  if (config.databaseUrl !== undefined) return migrateWhenReachable(options, connection)
   const embedded = await startEmbeddedPostgres({ dataDir: config.dataDir, log })
   try {
     return await migrate(embedded.adminConnection, { log, runtimeLogin: embedded.connection.user })

@@ -16,8 +16,8 @@
  * stays as an orphan, harmless but idle, until the next start on the data directory stops it. Never two on
  * one.
  */
-import { existsSync, mkdirSync, realpathSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BelfryError } from '@belfry/contract'
 import type { EmbeddedConnection, ServerLogger } from './access.ts'
@@ -81,9 +81,7 @@ const stableAfterMs = 60_000
  * `database_unavailable`.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  // As root, another user must be able to walk through what is made here; it can list and read nothing.
-  mkdirSync(options.dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
-  const dataDir = realpathSync(options.dataDir)
+  const dataDir = makeDataDirectory(options.dataDir)
   const port = options.port ?? defaultPort
   const foreignIsAlive = () => answers(socketPath(recordedSocketDirectory(dataDir), port))
   const ownership = await ownDataDirectory(dataDir, foreignIsAlive)
@@ -93,6 +91,33 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     ownership.release()
     throw error
   }
+}
+
+/** Answers its real path. Throws `invalid_config` with the reason and the fix. */
+function makeDataDirectory(path: string): string {
+  try {
+    // As root, another user must be able to walk through what is made here; it can list and read nothing.
+    makeEach(resolve(path), process.getuid?.() === 0 ? 0o711 : 0o700)
+    return realpathSync(path)
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    const fix = 'Choose another by --data-dir or BELFRY_DATA_DIR.'
+    const message = `The data directory ${path} cannot be made (${reason}). ${fix}`
+    throw new BelfryError('invalid_config', message, { cause })
+  }
+}
+
+/**
+ * Step by step from the top: the recursive form of mkdir never ends where a parent cannot hold entries
+ * (/proc).
+ */
+function makeEach(path: string, mode: number): void {
+  if (existsSync(path)) {
+    if (!statSync(path).isDirectory()) throw new Error('it is a file, not a directory')
+    return
+  }
+  if (dirname(path) !== path) makeEach(dirname(path), mode)
+  mkdirSync(path, { mode })
 }
 
 async function startOwned(

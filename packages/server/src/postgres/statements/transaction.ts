@@ -45,3 +45,9 @@ export const walkIndexes = statement<unknown>('belfry_walk_indexes', `SELECT ${i
 
 /** Whether the server answers. */
 export const ping = statement<{ readonly ok: number }>('belfry_ping', 'SELECT 1 AS ok')
+
+/** Whether writes are refused: a standby, or a database that was made read-only. */
+export const readReadOnly = statement<{ readonly read_only: boolean }>(
+  'belfry_read_read_only',
+  "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean AS read_only",
+)
