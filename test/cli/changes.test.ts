@@ -56,7 +56,7 @@ describe.each(names)('%s', (name) => {
   it('stores nothing with --dry-run, and says so', async () => {
     const before = stored()
     const result = await rig.run([...argvOf(name), '--dry-run'])
-    expect(result.err).toContain('Dry run, nothing was stored')
+    expect(result.err).toMatch(/Dry run, nothing was stored: would [a-z]+ /)
     expect(result.code).toBe(0)
     expect(stored()).toBe(before)
     expect(rig.server.seen.at(-1)?.query['dryRun']).toBe('true')
@@ -98,6 +98,16 @@ describe('jobs', () => {
   })
 })
 
+describe('deleting a job', () => {
+  it('says that its runs go on, and how to find them', async () => {
+    const { id } = rig.server.store.addJob('spare')
+    const { err } = await rig.run(['job', 'delete', 'spare'])
+    expect(err).toContain('its runs that wait or run go on')
+    expect(err).toContain(`Next: belfry run list --job ${id} --state pending,running`)
+    expect((await rig.run(['run', 'list', '--job', id])).code).toBe(0)
+  })
+})
+
 describe('keys', () => {
   it('shows the secret once, as data', async () => {
     const result = await rig.run(['key', 'create', 'ci', '--scope', 'enqueue,read', '--expires', '90d'])
@@ -131,6 +141,17 @@ describe('keys', () => {
   it('finds a key by its name, not one that is revoked', async () => {
     rig.server.store.addKey('old', { revokedAt: '2026-11-01T00:00:00.000Z' })
     expect((await rig.run(['key', 'revoke', 'web'])).err).toContain('Revoked the key web')
-    expect((await rig.run(['key', 'revoke', 'old'])).err).toContain('There is no key "old"')
+    expect((await rig.run(['key', 'revoke', 'odl'])).err).toContain('There is no key "odl"')
+  })
+
+  it('says of a key that is revoked that it is, by name and by id, and asks for nothing', async () => {
+    const { id } = rig.server.store.addKey('old', { revokedAt: '2026-11-01T00:00:00.000Z' })
+    rig.server.store.addKey('old', { revokedAt: '2026-10-01T00:00:00.000Z' })
+    for (const wanted of ['old', id]) {
+      const result = await rig.run(['key', 'revoke', wanted])
+      expect(result.code).toBe(0)
+      expect(result.err).toContain('The key old is already revoked, since 2026-11-01 00:00:00')
+    }
+    expect(rig.server.seen.every(({ route }) => route === 'keyList')).toBe(true)
   })
 })

@@ -185,12 +185,31 @@ describe('run get and cancel', () => {
   it('cancels', async () => {
     const run = rig.server.store.addRun()
     const result = await rig.run(['run', 'cancel', run.id])
-    expect(result.err).toContain(`Canceled: run ${run.id} of report is canceled.`)
+    expect(result.err).toContain(`Canceled the run ${run.id} of report.`)
   })
 
   it('refuses what is no id without asking the server', async () => {
     const result = await rig.run(['run', 'get', 'last'])
     expect(result.err).toContain('"last" is not the id of a run')
     expect(rig.server.seen).toEqual([])
+  })
+})
+
+describe('what a target answered', () => {
+  const odd = 'safe\u202egpj.exe\u2066 \u200f\u061c'
+  const shownAs = 'safe\\u{202e}gpj.exe\\u{2066} \\u{200f}\\u{61c}'
+  const message = `the target answered ${odd}`
+  const oddAttempt = attempt({ outcome: 'failed', error: { code: 'http_status', message }, response: odd })
+
+  it('turns no text around, and stays what it is for programs', async () => {
+    const run = rig.server.store.addRun({ state: 'failed', attemptList: [oddAttempt], ...ended })
+    for (const verb of ['logs', 'wait']) {
+      const { out, err } = await rig.run(['run', verb, run.id])
+      expect(out + err).not.toMatch(/\p{Bidi_Control}/u)
+      expect(out + err).toContain(shownAs)
+    }
+    const json = await rig.run(['run', 'logs', run.id, '-o', 'json'])
+    expect(json.out).not.toMatch(/\p{Bidi_Control}/u)
+    expect(JSON.parse(json.out)).toMatchObject([{ response: odd, error: { message } }])
   })
 })

@@ -79,9 +79,18 @@ describe('bodies', () => {
     [
       'a rounded number',
       { raw: '{"priority": 9007199254740993}' },
-      { code: 'invalid_request', pointer: '/priority', says: /string/ },
+      { code: 'invalid_request', pointer: '/priority', says: /within the limits of the field/ },
     ],
-    ['an infinite number', { raw: '{"priority": 1e999}' }, { code: 'invalid_request', pointer: '/priority' }],
+    [
+      'an infinite number',
+      { raw: '{"priority": 1e999}' },
+      { code: 'invalid_request', pointer: '/priority', says: /within the limits of the field/ },
+    ],
+    [
+      'a rounded number in an input',
+      { raw: '{"job":"known","input":{"id":9007199254740993}}' },
+      { code: 'invalid_request', pointer: '/input/id', says: /send it as a string/ },
+    ],
     [
       'half a surrogate pair',
       { raw: '{"description":"\\ud800"}' },
@@ -115,7 +124,7 @@ describe('bodies', () => {
     [
       '2 MB',
       { raw: `{"description":"${'x'.repeat(2 * maxBodyBytes)}"}` },
-      { status: 413, code: 'body_too_large', says: /1048576/ },
+      { status: 413, code: 'body_too_large', pointer: '', says: /1048576 bytes; send less/ },
     ],
     [
       'NUL in a text',
@@ -213,6 +222,16 @@ describe('targets', () => {
       'no URL',
       { url: 'example.com/x' },
       { code: 'invalid_request', pointer: '/handler/url', says: /https:\/\// },
+    ],
+    [
+      'no scheme before a port',
+      { url: 'localhost:18080' },
+      { code: 'invalid_request', pointer: '/handler/url', says: /put http:.* http:\/\/localhost:18080/ },
+    ],
+    [
+      'a header twice',
+      { headers: { 'X-A': '1', 'x-a': '2' } },
+      { code: 'invalid_request', pointer: '/handler/headers/x-a', says: /same header as .*X-A/ },
     ],
     ['a NUL', { url: 'https://example.com/\u0000' }, { code: 'invalid_request', pointer: '/handler/url' }],
     [
@@ -323,6 +342,12 @@ describe('queries, paths and headers', () => {
       '/v1/jobs?limt=1',
       {},
       { code: 'invalid_request', pointer: '/query/limt', says: /did you mean .*limit/ },
+    ],
+    [
+      'GET',
+      '/v1/jobs?limit=1.5',
+      {},
+      { code: 'invalid_request', pointer: '/query/limit', says: /a whole number, not \\"1\.5\\"/ },
     ],
     ['GET', '/v1/jobs?limit=1&limit=2', {}, { code: 'invalid_request', pointer: '/query/limit' }],
     ['GET', '/v1/jobs?__proto__=1', {}, { code: 'invalid_request', pointer: '/query/__proto__' }],

@@ -92,7 +92,18 @@ describe('schedules', () => {
     expect((await belfry('schedule', 'update', 'nightly', '--every', '1h')).err).toContain('every 1h')
     const dry = await belfry('schedule', 'delete', 'nightly', '--dry-run')
     expect([dry.code, (await belfry('schedule', 'get', 'nightly')).code]).toEqual([0, 0])
-    expect((await belfry('schedule', 'delete', 'nightly')).code).toBe(0)
+    const { id } = await json('schedule', 'get', 'nightly')
+    const deleted = await belfry('schedule', 'delete', 'nightly')
+    expect([deleted.code, deleted.err.includes(`Next: belfry schedule occurrences ${String(id)}`)]).toEqual([
+      0,
+      true,
+    ])
+    // the id goes on leading to its history, the name does not
+    expect(await json('schedule', 'occurrences', String(id))).toEqual({ items: [], nextCursor: null })
+    expect(await json('run', 'list', '--schedule', String(id))).toMatchObject({
+      items: [{ scheduleId: id, source: 'trigger' }],
+    })
+    expect((await belfry('schedule', 'occurrences', 'nightly')).err).toContain('goes by its id')
     expect((await belfry('schedule', 'get', 'nightly')).code).toBe(1)
   })
 
@@ -136,7 +147,7 @@ describe('runs', () => {
 
   it('are canceled, once', async () => {
     const id = await start('--at', '+10m')
-    expect((await belfry('run', 'cancel', id)).err).toContain(`Canceled: run ${id} of report is canceled`)
+    expect((await belfry('run', 'cancel', id)).err).toContain(`Canceled the run ${id} of report.`)
     const twice = await belfry('run', 'cancel', id)
     expect([twice.code, twice.err.includes('already ended (canceled)')]).toEqual([1, true])
     expect((await belfry('run', 'logs', id)).out).toContain('Without an attempt: canceled')

@@ -197,3 +197,19 @@ describe('around the routes', () => {
     })
   })
 })
+
+describe('an id that is too long', () => {
+  it.each(['/v1/jobs/ID', '/v1/schedules/ID/occurrences', '/v1/runs/ID'])(
+    '%s: an id of 5000 characters is not repeated',
+    async (path) => {
+      const { status, body } = await t.call('GET', path.replace('ID', 'x'.repeat(5_000)))
+      expect([status, body.code, body.errors.map(({ pointer }) => pointer)]).toEqual([
+        400,
+        'invalid_request',
+        ['/params/id'],
+      ])
+      expect(body.errors[0]?.message).toContain('ids look like')
+      expect(JSON.stringify(body).length).toBeLessThan(1_000)
+    },
+  )
+})

@@ -67,9 +67,30 @@ describe('a run', () => {
     expect(await t.database.sql('SELECT shard FROM belfry.delayed WHERE run_id = $1', [run.id])).toEqual([
       { shard },
     ])
-    expect((await start({ runAt: '2020-01-01T00:00:00Z' })).nextAttemptAt).not.toBe(
-      '2020-01-01T00:00:00.000Z',
-    )
+  })
+
+  it('starts at once what is over by less than a minute, and refuses what is over for longer', async () => {
+    const ago = (ms: number) => new Date(Date.now() - ms).toISOString()
+    expect(await start({ runAt: ago(50_000) })).toMatchObject({ state: 'pending' })
+    const before = await t.counts()
+    for (const runAt of [ago(70_000), '2020-01-01T00:00:00Z']) {
+      const { status, body } = await t.call('POST', '/v1/runs', { body: { job: 'one', runAt } })
+      expect([status, body.code, body.errors.map(({ pointer }) => pointer)]).toEqual([
+        400,
+        'invalid_request',
+        ['/runAt'],
+      ])
+      expect(body.errors[0]?.message).toMatch(/is over: .* leave it out to run now/)
+    }
+    expect(await t.counts()).toEqual(before)
+  })
+
+  it('goes on where its job is deleted', async () => {
+    const { id: jobId } = (await t.call('POST', '/v1/jobs', { body: httpJob('gone') })).body
+    const { id } = (await t.call('POST', '/v1/runs', { body: { job: 'gone' } })).body
+    expect((await t.call('DELETE', `/v1/jobs/${jobId}`)).status).toBe(204)
+    await claim(id, 0)
+    expect(await get(id)).toMatchObject({ state: 'running', jobId })
   })
 
   it('shows the attempt that runs, and those that ended', async () => {

@@ -304,3 +304,24 @@ describe('trigger and history', () => {
     expect((await times(`from=${iso(1_000)}&to=${iso(3_000)}`)).times).toEqual([2_000, 1_000])
   })
 })
+
+describe('a cron time that a change of the clock swallows', () => {
+  const make = async (more: object) => {
+    const body = { job: 'work', zone: 'Europe/Berlin', ...more }
+    return (await t.call('POST', '/v1/schedules?dryRun=true', { body: { name: 'gap', ...body } })).body.notes
+  }
+
+  it('is told among the next five, and only there', async () => {
+    const startAt = '2031-03-27T12:00:00Z'
+    expect(await make({ cron: '30 2 * * *', startAt })).toEqual([
+      'the wall time 2031-03-30 02:30 does not exist in Europe/Berlin: the first instant after the gap is ' +
+        'used, 2031-03-30 03:00',
+    ])
+    expect(await make({ cron: '30 2 * * *', startAt: '2031-03-20T12:00:00Z' })).toEqual([])
+    // at the end of the gap on its own account, and by real time
+    expect(await make({ cron: '0 3 * * *', startAt })).toEqual([])
+    expect(await make({ cron: '*/30 * * * *', startAt: '2031-03-30T00:00:00Z' })).toEqual([])
+    expect(await make({ cron: '30 2 * * *', startAt, zone: 'UTC' })).toEqual([])
+    expect(await make({ cron: '30 2 * * *', startAt, endAt: '2031-03-29T12:00:00Z' })).toEqual([])
+  })
+})

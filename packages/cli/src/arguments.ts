@@ -39,7 +39,7 @@ export function joinMethods(argv: readonly string[], flags: ReadonlySet<string>)
     const inline = equals < 0 ? undefined : token.slice(equals + 1)
     const method = inline ?? argv[index + 1]
     const url = argv[index + (inline === undefined ? 2 : 1)]
-    if (flags.has(flag) && method !== undefined && url !== undefined && isMethod(method)) {
+    if (flags.has(flag) && method !== undefined && url !== undefined && meantAsMethod(method, url)) {
       joined.push(`${flag}=${method} ${url}`)
       index += inline === undefined ? 2 : 1
     } else joined.push(token)
@@ -48,6 +48,10 @@ export function joinMethods(argv: readonly string[], flags: ReadonlySet<string>)
 }
 
 const isMethod = (text: string): boolean => (httpMethods as readonly string[]).includes(text.toUpperCase())
+
+/** One that is called, or a word before a URL: what is wrong with it is said where the flag is read. */
+const meantAsMethod = (word: string, next: string): boolean =>
+  isMethod(word) || (/^[a-z]+$/i.test(word) && /^[a-z][a-z0-9+.-]*:\/\//i.test(next))
 
 function optionOf(spec: FlagSpec, all: ReadonlySet<string>): Option {
   const short = spec.short === undefined ? '' : `-${spec.short}, `

@@ -55,7 +55,10 @@ function wordsOf(error: unknown, problem: Problem, view: ErrorView): string[] {
   }
   const faults = problem.errors.map((fault) => {
     const flag = flagOfPointer(fault.pointer, view.command)
-    const where = flag === undefined ? plain(fault.pointer) : `${flag} (${plain(fault.pointer)})`
+    const where =
+      flag === undefined
+        ? plain(fault.pointer === '' ? 'the request' : fault.pointer)
+        : `${flag} (${plain(fault.pointer)})`
     return `  ${where}: ${plain(fault.message)}`
   })
   const next = nextSteps[problem.code]

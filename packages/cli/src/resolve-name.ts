@@ -1,6 +1,7 @@
 /**
  * From what a person types to the thing meant: an id is taken as it is, a name is looked up by the list's
- * filter. An unknown name gets the nearest known one as a suggestion.
+ * filter. An unknown name gets the nearest known one as a suggestion. Names are those of living things; what
+ * was deleted left its history, and its id to find that by.
  */
 import type { JobSummary, Key, ScheduleSummary } from '@belfry/contract'
 import { BelfryError, nearest } from '@belfry/contract'
@@ -15,7 +16,8 @@ const suggestionsLimit = 1000
 
 function notFound(noun: string, name: string, known: Iterable<string>): BelfryError {
   const near = nearest(name, known)
-  const fix = near === undefined ? `see \`belfry ${noun} list\`` : `did you mean ${near}?`
+  const gone = noun === 'key' ? '' : ` (a deleted ${noun} goes by its id)`
+  const fix = near === undefined ? `see \`belfry ${noun} list\`${gone}` : `did you mean ${near}?`
   return new BelfryError('not_found', `There is no ${noun} "${name}"; ${fix}`)
 }
 
@@ -40,14 +42,28 @@ export async function findSchedule(client: Client, nameOrId: string): Promise<Sc
   throw notFound('schedule', nameOrId, namesOf(await all.take(suggestionsLimit)))
 }
 
-/** A key that is not revoked, by name; the API lists keys without a filter. */
-export async function findKeyId(client: Client, nameOrId: string): Promise<string> {
-  if (isId(nameOrId)) return nameOrId
+/** The id of a job, where its history is asked for: an id is not looked up, so that a deleted one serves. */
+export const findJobId = async (client: Client, nameOrId: string): Promise<string> =>
+  isId(nameOrId) ? nameOrId : (await findJob(client, nameOrId)).id
+
+/** The same of a schedule. */
+export const findScheduleId = async (client: Client, nameOrId: string): Promise<string> =>
+  isId(nameOrId) ? nameOrId : (await findSchedule(client, nameOrId)).id
+
+/**
+ * A key by name or id; the API lists keys without a filter. Of several that had the name the one in use, else
+ * the one that was revoked last.
+ */
+export async function findKey(client: Client, nameOrId: string): Promise<Key> {
   const known: Key[] = []
+  let revoked: Key | undefined
   for await (const key of client.keys.list({ limit: suggestionsLimit })) {
-    if (key.name === nameOrId && key.revokedAt === null) return key.id
+    if (key.id === nameOrId.toLowerCase()) return key
+    if (key.name === nameOrId && key.revokedAt === null) return key
+    if (key.name === nameOrId && (key.revokedAt ?? '') > (revoked?.revokedAt ?? '')) revoked = key
     known.push(key)
   }
+  if (revoked !== undefined) return revoked
   throw notFound('key', nameOrId, namesOf(known.filter((key) => key.revokedAt === null)))
 }
 

@@ -53,6 +53,16 @@ const headerValue = z
   .max(8192)
   .regex(/^[\t\x20-\x7e\x80-\xff]*$/, { error: 'must not contain control characters or line breaks' })
 
+/** Names that differ from one before them in case alone, each with that one. */
+function repeatedNames(names: readonly string[]): (readonly [name: string, first: string])[] {
+  const firsts = new Map<string, string>()
+  return names.flatMap((name) => {
+    const first = firsts.get(name.toLowerCase())
+    if (first === undefined) firsts.set(name.toLowerCase(), name)
+    return first === undefined ? [] : [[name, first] as const]
+  })
+}
+
 /**
  * What stands in answers for the value of a header that looks like a secret. A change that sends it back
  * keeps the stored value.
@@ -65,17 +75,31 @@ const secretWords = /(?:^|[-_])(?:auth|key)(?:[-_]|$)/i
 /** Whether the value of a header of this name is never shown. */
 export const isSecretHeader = (name: string): boolean => secretParts.test(name) || secretWords.test(name)
 
+const shownUrlLength = 128
+const hostWithPort = /^(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\]):\d{1,5}(?:[/?#]|$)/i
+const hostAlone = /^[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_-]+)+\.?(?:[/?#]|$)/i
+
+/** A URL of http or https as it was meant, short enough to be shown; `https://example.com/path` if unclear. */
+const shownUrl = (url: string): string =>
+  url.length <= shownUrlLength && URL.canParse(url) ? url : 'https://example.com/path'
+
 function urlFault(text: string): string | undefined {
+  if (hostWithPort.test(text) || hostAlone.test(text)) {
+    return `has no scheme; put http:// or https:// before it: ${shownUrl(`http://${text}`)}`
+  }
   if (!URL.canParse(text)) return 'is not an absolute URL; write it like https://example.com/path'
   const url = new URL(text)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    return `has the scheme "${url.protocol.slice(0, -1)}"; only http and https are called`
+    return `has the scheme "${url.protocol.slice(0, -1).slice(0, 64)}"; only http and https are called`
   }
   if (url.username !== '' || url.password !== '') {
     return 'must not hold credentials; send them in an "Authorization" header'
   }
   if (/[\u0000-\u0020\u007f\\]/.test(text))
     return 'must not contain spaces, backslashes or control characters'
+  if (!/^https?:\/\/[^/]/i.test(text)) {
+    return `must have two slashes and the host behind "${url.protocol}"; write it as ${shownUrl(url.href)}`
+  }
   if (url.hash !== '') return 'must not have a fragment (#…); it is never sent'
   return undefined
 }
@@ -98,6 +122,12 @@ export const httpHandlerSchema = z
     headers: z
       .record(headerName, headerValue)
       .refine((headers) => Object.keys(headers).length <= 64, { error: 'at most 64 headers' })
+      .superRefine((headers, context) => {
+        for (const [name, first] of repeatedNames(Object.keys(headers))) {
+          const message = `is the same header as "${first}": case does not count; keep one of them`
+          context.addIssue({ code: 'custom', path: [name], message })
+        }
+      })
       .default({})
       .meta({
         description:

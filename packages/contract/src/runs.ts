@@ -26,7 +26,9 @@ export const runCreateSchema = z
   .strictObject({
     job: nameSchema,
     input: jsonSchema.optional(),
-    runAt: givenInstantSchema.optional().meta({ description: 'Not before this; now if left out or past' }),
+    runAt: givenInstantSchema.optional().meta({
+      description: 'Not before this; now if left out. One that is over by more than a minute is refused',
+    }),
     queue: nameSchema.optional(),
     priority: z.int().min(-100).max(100).optional(),
   })

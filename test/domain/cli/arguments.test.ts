@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { joinMethods, parseArguments } from '../../../packages/cli/src/arguments.ts'
 import { type Command, commandName, flagsOf } from '../../../packages/cli/src/command.ts'
 import { commandTable } from '../../../packages/cli/src/command-table.ts'
+import { httpTarget } from '../../../packages/cli/src/commands/job-flags.ts'
 import { UsageError } from '../../../packages/cli/src/exit-codes.ts'
 
 const parse = (argv: readonly string[]) => parseArguments(commandTable, argv, '1.2.3', 80)
@@ -83,13 +84,38 @@ describe('--http', () => {
     }
   })
 
+  it('takes a word before a URL for a method, so that its fault is told', () => {
+    for (const [argv, value] of [
+      [['--http', 'GETT', 'https://a'], 'GETT https://a'],
+      [['--http=PURGE', 'https://a'], 'PURGE https://a'],
+    ] as const) {
+      const parsed = parse(['job', 'create', 'x', ...argv])
+      expect(parsed.kind === 'run' && parsed.flags.get('http')).toBe(value)
+    }
+    expect(() => httpTarget('GETT https://a')).toThrow(
+      '"GETT" is not a method that is called; did you mean GET?',
+    )
+    expect(() => httpTarget('PURGE https://a')).toThrow(
+      /"PURGE" is not a method .* use one of GET, HEAD, POST/,
+    )
+    expect(() => httpTarget('GET a b')).toThrow('is not a target')
+  })
+
   it('takes a URL alone', () => {
     const parsed = parse(['schedule', 'create', '--http', 'https://a', 'nightly', '--every', '5m'])
     expect(parsed).toMatchObject({ kind: 'run', args: ['nightly'] })
   })
 
   it('leaves every line alone that has no method, and everything behind --', () => {
-    const token = fc.constantFrom('--http', 'a', 'https://x', '--', '--every', '5m', '--http=https://y')
+    const token = fc.constantFrom(
+      '--http',
+      'a.example',
+      'https://x',
+      '--',
+      '--every',
+      '5m',
+      '--http=https://y',
+    )
     fc.assert(
       fc.property(fc.array(token), (argv) => {
         expect(joinMethods(argv, http)).toEqual(argv)

@@ -108,7 +108,7 @@ describe('targets', () => {
     expect(httpTarget('https://a/b')).toEqual({ method: 'POST', url: 'https://a/b' })
   })
 
-  it.each(['POST', 'FETCH https://a', 'GET https://a b'])('refuses %j', (text) => {
+  it.each(['POST', 'GET https://a b', 'FETCH https://a b'])('refuses %j', (text) => {
     expect(() => httpTarget(text)).toThrow(/write --http POST/)
   })
 })

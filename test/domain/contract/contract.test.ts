@@ -80,6 +80,34 @@ describe('headers that carry secrets', () => {
   )
 })
 
+describe('targets', () => {
+  const faultOf = (more: object) =>
+    jobCreateSchema.safeParse({ name: 'a', handler: { ...handler, ...more } }).error?.issues[0]?.message
+
+  it.each(['localhost:18080', 'example.com:80/x?y', '127.0.0.1:9', '[::1]:8080', 'example.com', 'a.b/c'])(
+    '%s lacks its scheme',
+    (url) =>
+      expect(faultOf({ url })).toMatch(`has no scheme; put http:// or https:// before it: http://${url}`),
+  )
+
+  it.each([
+    ['http:///x', 'http://x/'],
+    ['http:example.com', 'http://example.com/'],
+    ['https:/example.com/y', 'https://example.com/y'],
+    ['HTTP:////example.com', 'http://example.com/'],
+  ])('%s is to be written as %s', (url, right) => expect(faultOf({ url })).toContain(`write it as ${right}`))
+
+  it.each(['https://example.com', 'HTTPS://example.com/a//b', 'http://[::1]:8080/', 'http://localhost:1'])(
+    '%s is one',
+    (url) => expect(faultOf({ url })).toBeUndefined(),
+  )
+
+  it('have each header once, in whatever case', () => {
+    expect(faultOf({ headers: { 'X-A': '1', 'X-B': '2' } })).toBeUndefined()
+    expect(faultOf({ headers: { 'X-A': '1', 'x-a': '2' } })).toContain('the same header as "X-A"')
+  })
+})
+
 describe('defaults', () => {
   it('fill what is created and never what is changed', () => {
     const job = jobCreateSchema.parse({ name: 'a', handler })

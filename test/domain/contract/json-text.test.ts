@@ -81,6 +81,8 @@ describe('reading JSON', () => {
     expect(faultOf('[[1],{"__proto__":1}]')?.pointer).toBe('/1/__proto__')
     expect(faultOf('{"\\u005f_proto__":1}')?.pointer).toBe('/__proto__')
     expect(faultOf('{"n":[1,-9007199254740993]}')?.pointer).toBe('/n/1')
+    expect(faultOf('{"n":1e999}')?.message).toMatch(/within the limits of the field/)
+    expect(faultOf('{"input":[9007199254740993]}')?.message).toMatch(/send it as a string/)
     expect(faultOf('[9007199254740991, 1.7976931348623157e308, -0]')).toBeUndefined()
     expect(faultOf('{"t":"\\udc00"}')?.pointer).toBe('/t')
     expect(faultOf('{"t":"\\ud83d\\ude00"}')).toBeUndefined()

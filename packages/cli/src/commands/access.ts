@@ -10,8 +10,9 @@ import { contextFile, saveContext } from '../contexts.ts'
 import { UsageError } from '../exit-codes.ts'
 import type { Shape } from '../output/printer.ts'
 import { keyShape, tenantShape } from '../output/shapes.ts'
+import { timeWithDistance } from '../output/times.ts'
 import { instant } from '../values.ts'
-import { findKeyId } from '../resolve-name.ts'
+import { findKey } from '../resolve-name.ts'
 import { given, listFlags, pageQuery, printList, sayChange, without } from './shared.ts'
 
 async function createTenant(call: Call): Promise<undefined> {
@@ -82,11 +83,16 @@ async function listKeys(call: Call): Promise<undefined> {
 
 async function revokeKey(call: Call): Promise<undefined> {
   const client = await call.client()
-  const key = await client.keys.revoke(await findKeyId(client, required(call, 'key')), {
-    dryRun: call.dryRun,
-  })
+  const found = await findKey(client, required(call, 'key'))
+  if (found.revokedAt !== null) {
+    call.printer.row(found, keyShape)
+    const when = timeWithDistance(found.revokedAt, call.printer.clock)
+    call.printer.say(`The key ${found.name} is already revoked, since ${when}; nothing is left to do.`)
+    return
+  }
+  const key = await client.keys.revoke(found.id, { dryRun: call.dryRun })
   call.printer.row(key, keyShape)
-  sayChange(call, `Revoked the key ${key.name}; requests with it are refused.`, 'belfry key list')
+  sayChange(call, `Revoked the key ${key.name}; no request with it is taken.`, 'belfry key list')
 }
 
 export const accessCommands: readonly Command[] = [

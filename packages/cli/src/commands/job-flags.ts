@@ -3,7 +3,7 @@
  * mean.
  */
 import type { HttpHandlerDefinition, Job } from '@belfry/contract'
-import { deliveries, httpMethods } from '@belfry/contract'
+import { deliveries, httpMethods, nearest } from '@belfry/contract'
 import type { BodyOf } from '@belfry/sdk'
 import type { Call, FlagSpec } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
@@ -65,6 +65,11 @@ export function httpTarget(text: string): { method: (typeof httpMethods)[number]
   if (second === undefined && !isMethod(first)) return { method: 'POST', url: first }
   const method = httpMethods.find((known) => known === first.toUpperCase())
   if (method !== undefined && second !== undefined && more.length === 0) return { method, url: second }
+  if (method === undefined && more.length === 0) {
+    const near = nearest(first, httpMethods)
+    const fix = near === undefined ? `use one of ${httpMethods.join(', ')}` : `did you mean ${near}?`
+    throw new UsageError(`--http "${first}" is not a method that is called; ${fix}`)
+  }
   throw new UsageError(`--http "${text}" is not a target; write --http POST https://example.com/hook`)
 }
 

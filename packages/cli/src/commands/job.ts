@@ -78,7 +78,7 @@ async function update(call: Call): Promise<undefined> {
   const job = await client.jobs.update(found.id, body, options)
   call.printer.row(job, jobShape)
   const version =
-    job.version === found.version ? 'its definition is as it was' : `it is now version ${job.version}`
+    job.version === found.version ? 'the definition stays as it was' : `the new version is ${job.version}`
   sayChange(call, `Changed the job ${job.name}; ${version}.`, `belfry job get ${job.name}`)
 }
 
@@ -103,7 +103,11 @@ async function remove(call: Call): Promise<undefined> {
   const client = await call.client()
   const job = await findJob(client, required(call, 'job'))
   await client.jobs.delete(job.id, { dryRun: call.dryRun })
-  sayChange(call, `Deleted the job ${job.name} (${targetWords(job)}).`, 'belfry job list')
+  sayChange(
+    call,
+    `Deleted the job ${job.name} (${targetWords(job)}); its runs that wait or run go on, unless canceled.`,
+    `belfry run list --job ${job.id} --state pending,running`,
+  )
 }
 
 export const jobCommands: readonly Command[] = [
@@ -172,6 +176,9 @@ export const jobCommands: readonly Command[] = [
     noun: 'job',
     verb: 'delete',
     summary: 'Delete a job that no schedule uses',
+    details:
+      'Runs of it that wait or run go on with the version they were made with: cancel those that ' +
+      'should not. Its runs stay, to be found by its id: belfry run list --job ID.',
     arguments: [jobArgument],
     effect: 'change',
     examples: [

@@ -11,7 +11,7 @@ import { UsageError } from '../exit-codes.ts'
 import { attemptWords, olderAttempts, runShape, runSummaryShape } from '../output/shapes.ts'
 import { plain, plainLines } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
-import { findJob, findSchedule, isId, runId } from '../resolve-name.ts'
+import { findJob, findJobId, findScheduleId, isId, runId } from '../resolve-name.ts'
 import {
   given,
   inputFlag,
@@ -39,7 +39,7 @@ async function create(call: Call): Promise<number | undefined> {
   }
   const run = await client.runs.create(body, { dryRun: call.dryRun })
   const due = timeWithDistance(run.dueAt, call.printer.clock)
-  const words = `Asked for a run of ${run.job}: ${run.id}, due ${due}.`
+  const words = `Asked for a run of ${run.job}: ${run.id}, due ${due}.` as const
   if (call.flags.on('wait') && !call.dryRun) {
     call.printer.say(words)
     return waitAndPrint(call, client, run.id)
@@ -66,8 +66,8 @@ async function list(call: Call): Promise<undefined> {
     ...pageQuery(call),
     ...given({
       state,
-      jobId: job === undefined ? undefined : (await findJob(client, job)).id,
-      scheduleId: schedule === undefined ? undefined : (await findSchedule(client, schedule)).id,
+      jobId: job === undefined ? undefined : await findJobId(client, job),
+      scheduleId: schedule === undefined ? undefined : await findScheduleId(client, schedule),
       createdAfter: call.flags.pastInstant('since'),
       createdBefore: call.flags.pastInstant('until'),
     }),
@@ -87,8 +87,12 @@ async function cancel(call: Call): Promise<undefined> {
   const client = await call.client()
   const run = await client.runs.cancel(runId(required(call, 'run')), {}, { dryRun: call.dryRun })
   call.printer.row(run, runShape)
-  const words = run.state === 'canceled' ? 'Canceled' : 'Asked the worker to stop'
-  sayChange(call, `${words}: run ${run.id} of ${run.job} is ${run.state}.`, `belfry run get ${run.id}`)
+  const what = `run ${run.id} of ${run.job}` as const
+  const words =
+    run.state === 'canceled'
+      ? (`Canceled the ${what}.` as const)
+      : (`Asked the worker to stop the ${what}, which is ${run.state}.` as const)
+  sayChange(call, words, `belfry run get ${run.id}`)
 }
 
 function attemptLines(attempt: Attempt, call: Call): string[] {
@@ -147,8 +151,12 @@ const lookCommands: readonly Command[] = [
         repeat: true,
         summary: `Only in these states: ${runStates.join(', ')}`,
       },
-      { name: 'job', value: 'job', summary: 'Only of this job (name or id)' },
-      { name: 'schedule', value: 'schedule', summary: 'Only of this schedule (name or id)' },
+      { name: 'job', value: 'job', summary: 'Only of this job (name, or id also of a deleted one)' },
+      {
+        name: 'schedule',
+        value: 'schedule',
+        summary: 'Only of this schedule (name, or id also of a deleted one)',
+      },
       { name: 'since', value: 'time', summary: 'Made from this time on: 1h (ago), or 2026-12-01T00:00:00Z' },
       { name: 'until', value: 'time', summary: 'Made before this time' },
       ...listFlags,
@@ -208,7 +216,11 @@ export const runCommands: readonly Command[] = [
     arguments: [{ name: 'job', summary: 'Name or id of the job' }],
     flags: [
       inputFlag,
-      { name: 'at', value: 'time', summary: 'Not before this: +10m, or 2026-12-01T02:30:00Z' },
+      {
+        name: 'at',
+        value: 'time',
+        summary: 'Not before this: +10m, or 2026-12-01T02:30:00Z; now if left out, refused if over',
+      },
       { name: 'queue', value: 'name', summary: 'Another queue than that of the job' },
       { name: 'priority', value: 'number', summary: 'Higher runs earlier; -100 to 100' },
       ...waitFlags,

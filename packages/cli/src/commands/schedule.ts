@@ -89,7 +89,7 @@ async function update(call: Call): Promise<undefined> {
   const schedule = await client.schedules.update(found.id, body, { dryRun: call.dryRun })
   call.printer.row(schedule, scheduleShape)
   const next = nextWords(call, schedule.nextAt)
-  const words = `Changed the schedule ${schedule.name}: ${whenWords(schedule)}, ${next}.`
+  const words = `Changed the schedule ${schedule.name}: ${whenWords(schedule)}, ${next}.` as const
   sayChange(call, words, `belfry schedule get ${schedule.name}`)
 }
 
@@ -97,8 +97,12 @@ async function remove(call: Call): Promise<undefined> {
   const client = await call.client()
   const schedule = await findSchedule(client, required(call, 'schedule'))
   await client.schedules.delete(schedule.id, { dryRun: call.dryRun })
-  const words = `Deleted the schedule ${schedule.name}; its history and the job ${schedule.job} stay.`
-  sayChange(call, words, `belfry job get ${schedule.job}`)
+  sayChange(
+    call,
+    `Deleted the schedule ${schedule.name}; the job ${schedule.job} stays, and the history by its id.`,
+    `belfry schedule occurrences ${schedule.id}`,
+    `belfry job get ${schedule.job}`,
+  )
 }
 
 async function pause(call: Call): Promise<undefined> {
@@ -119,7 +123,7 @@ async function resume(call: Call): Promise<undefined> {
   const { id } = await findSchedule(client, required(call, 'schedule'))
   const schedule = await client.schedules.resume(id, { dryRun: call.dryRun })
   call.printer.row(schedule, scheduleShape)
-  const words = `Resumed the schedule ${schedule.name}; ${nextWords(call, schedule.nextAt)}.`
+  const words = `Resumed the schedule ${schedule.name}; ${nextWords(call, schedule.nextAt)}.` as const
   sayChange(call, words, `belfry schedule get ${schedule.name}`)
 }
 
@@ -128,7 +132,7 @@ async function trigger(call: Call): Promise<number | undefined> {
   const schedule = await findSchedule(client, required(call, 'schedule'))
   const body = given({ input: (await call.flags.json('input')) as BodyOf<'scheduleTrigger'>['input'] })
   const run = await client.schedules.trigger(schedule.id, body, { dryRun: call.dryRun })
-  const words = `Started a run of ${schedule.name}: ${run.id}. Its planned times do not move.`
+  const words = `Started a run of ${schedule.name}: ${run.id}. Its planned times do not move.` as const
   if (call.flags.on('wait') && !call.dryRun) {
     call.printer.say(words)
     return waitAndPrint(call, client, run.id)
@@ -140,7 +144,8 @@ async function trigger(call: Call): Promise<number | undefined> {
 
 async function occurrences(call: Call): Promise<undefined> {
   const client = await call.client()
-  const schedule = await findSchedule(client, required(call, 'schedule'))
+  const wanted = required(call, 'schedule')
+  const schedule = isId(wanted) ? undefined : await findSchedule(client, wanted)
   const query = {
     ...pageQuery(call),
     ...given({
@@ -149,9 +154,10 @@ async function occurrences(call: Call): Promise<undefined> {
       to: call.flags.pastInstant('until'),
     }),
   }
-  const next = nextWords(call, schedule.nextAt)
-  const empty = `Nothing fell due; ${next}. See: belfry schedule get ${schedule.name}`
-  await printList(call, client.schedules.occurrences(schedule.id, query), occurrenceShape, empty)
+  const next = schedule === undefined ? '' : `; ${nextWords(call, schedule.nextAt)}`
+  const empty = `Nothing fell due${next}. See: belfry schedule get ${schedule?.name ?? wanted}`
+  const items = client.schedules.occurrences(schedule?.id ?? wanted, query)
+  await printList(call, items, occurrenceShape, empty)
 }
 
 const lookCommands: readonly Command[] = [
@@ -187,6 +193,7 @@ const lookCommands: readonly Command[] = [
     noun: 'schedule',
     verb: 'occurrences',
     summary: 'What became of each planned time, newest first',
+    details: 'Also of a deleted schedule, by its id.',
     arguments: [scheduleArgument],
     flags: [
       {
@@ -270,6 +277,9 @@ const changeCommands: readonly Command[] = [
     noun: 'schedule',
     verb: 'delete',
     summary: 'Delete a schedule; its history stays',
+    details:
+      'Its runs and occurrences are found by its id: belfry run list --schedule ID, belfry schedule ' +
+      'occurrences ID. Runs that wait or run go on.',
     arguments: [scheduleArgument],
     effect: 'change',
     examples: [{ words: 'Delete it', command: 'belfry schedule delete nightly' }],

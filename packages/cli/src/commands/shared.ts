@@ -66,9 +66,32 @@ export async function printList<T>(
   if (shown === 0) call.printer.list({ items: [] }, shape, empty)
 }
 
-/** Says what a change did, or would have done, and what to type next. */
-export function sayChange(call: Call, done: string, ...next: readonly string[]): void {
-  if (call.dryRun) call.printer.say(`Dry run, nothing was stored: ${done}`)
+const infinitives = {
+  Asked: 'ask',
+  Canceled: 'cancel',
+  Changed: 'change',
+  Created: 'create',
+  Deleted: 'delete',
+  Kept: 'keep',
+  Made: 'make',
+  Paused: 'pause',
+  Resumed: 'resume',
+  Revoked: 'revoke',
+  Set: 'set',
+  Started: 'start',
+  Using: 'use',
+} as const
+
+type Verb = keyof typeof infinitives
+
+/**
+ * Says what a change did, or would do, and what to type next. `done` begins with what was done, so that it
+ * can be said of a dry run as what would be.
+ */
+export function sayChange(call: Call, done: `${Verb} ${string}`, ...next: readonly string[]): void {
+  const end = done.indexOf(' ')
+  const would = `would ${infinitives[done.slice(0, end) as Verb]}${done.slice(end)}`
+  if (call.dryRun) call.printer.say(`Dry run, nothing was stored: ${would}`)
   else call.printer.say(done, ...next.map((line) => `Next: ${line}`))
 }
 

@@ -42,7 +42,7 @@ export type Printer = {
   value(value: unknown, lines: readonly string[]): void
   /** Words for people, on stderr, made harmless here; silent with --quiet. */
   say(...lines: readonly string[]): void
-  /** Words that are said even with --quiet. */
+  /** Words that are said even with --quiet, made harmless here. */
   warn(line: string): void
 }
 
@@ -105,6 +105,6 @@ export function createPrinter(io: Io, options: PrinterOptions): Printer {
       if (!structured(value)) lines.forEach(put)
     },
     say,
-    warn: (line) => writeLine(io.stderr, line),
+    warn: (line) => writeLine(io.stderr, plainLines(line)),
   }
 }

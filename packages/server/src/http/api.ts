@@ -23,6 +23,7 @@ import { answerTheRest, refuseRawRequest } from './plugins/fallbacks.ts'
 import { takeJsonBodies } from './plugins/json-body.ts'
 import { describeApi, serveDescription } from './plugins/openapi.ts'
 import { frameRequests, requestIdOf } from './plugins/request-frame.ts'
+import { takeWholeBodies } from './plugins/whole-bodies.ts'
 import { sendProblem } from './problem.ts'
 import { registerRoutes } from './registry.ts'
 import { accessEndpoints } from './routes/access.ts'
@@ -70,6 +71,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   let draining = false
   const app = openApp(options.logger)
   takeJsonBodies(app)
+  takeWholeBodies(app)
   answerTheRest(app)
   await frameRequests(app, { observer: options.observer, draining: () => draining })
   const limits = { perKeyPerMinute: 6_000, failuresPerMinute: 300, inFlightPerKey: 64, ...options.limits }
@@ -117,6 +119,8 @@ function openApp(logger: FastifyBaseLogger | undefined): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: requestIdOf,
     requestIdHeader: false as const,
+    // whatever stands in a path goes to the route's own check, which says what is wrong
+    routerOptions: { maxParamLength: 1_000_000 },
     // ours says the same as a problem
     return503OnClosing: false,
     forceCloseConnections: 'idle' as const,

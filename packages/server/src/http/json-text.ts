@@ -116,11 +116,16 @@ function scalarFault(token: string, frames: readonly Frame[]): JsonTextFault | u
     const whole = !token.includes('\\u') || (JSON.parse(token) as string).isWellFormed()
     return whole ? undefined : invalid(frames, 'has half of a surrogate pair; send whole Unicode characters')
   }
+  // Only the input takes any JSON; every other field has limits far below, or takes no number at all.
+  const fix =
+    frames[0]?.name === 'input'
+      ? 'send it as a string'
+      : 'give one within the limits of the field (only "input" takes larger ones, as strings)'
   if (/^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token))) {
-    return invalid(frames, 'is a whole number beyond 2^53, which would be rounded; send it as a string')
+    return invalid(frames, `is a whole number beyond 2^53, which would be rounded; ${fix}`)
   }
   const infinite = /\d/.test(token) && !Number.isFinite(Number(token))
-  return infinite ? invalid(frames, 'is too large for a number; send it as a string') : undefined
+  return infinite ? invalid(frames, `is too large for a number; ${fix}`) : undefined
 }
 
 function skip(text: string, from: number): number {

@@ -9,19 +9,32 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 
 export const problemType = 'application/problem+json; charset=utf-8'
 
-const byFastifyCode: Readonly<Record<string, readonly [ErrorCode, string]>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['body_too_large', `The body is larger than ${maxBodyBytes} bytes; send less.`],
+type Fault = readonly [code: ErrorCode, pointer: string, what: string, message: string]
+
+const byFastifyCode: Readonly<Record<string, Fault>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: [
+    'body_too_large',
+    '',
+    'The body',
+    `is larger than ${maxBodyBytes} bytes; send less, and keep large data elsewhere with a reference here`,
+  ],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     'unsupported_media_type',
-    'The body is of a type that is not taken here; send JSON in UTF-8 with "Content-Type: application/json".',
+    '/headers/content-type',
+    'The body',
+    'is of a type that is not taken here; send JSON in UTF-8 with "Content-Type: application/json"',
   ],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
     'invalid_request',
-    'The body is not as long as Content-Length says; send the header that fits.',
+    '/headers/content-length',
+    'The body',
+    'is not as long as Content-Length says; send the header that fits',
   ],
   FST_ERR_BAD_URL: [
     'invalid_request',
-    'The path is not valid: a "%" begins no escape of UTF-8; encode it as "%25".',
+    '/params',
+    'The path',
+    'is not valid: a "%" begins no escape of UTF-8; encode it as "%25"',
   ],
 }
 
@@ -32,7 +45,10 @@ function toBelfryError(error: unknown): BelfryError {
     error instanceof Error ? (error as { code?: unknown; statusCode?: unknown }) : {}
   const known =
     typeof code === 'string' && Object.hasOwn(byFastifyCode, code) ? byFastifyCode[code] : undefined
-  if (known !== undefined) return new BelfryError(known[0], known[1], { cause: error })
+  if (known !== undefined) {
+    const [knownCode, pointer, what, message] = known
+    return new BelfryError(knownCode, `${what} ${message}.`, { cause: error, errors: [{ pointer, message }] })
+  }
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     const message = error instanceof Error ? error.message : String(error)
     return new BelfryError('invalid_request', `The request could not be read: ${message}.`, { cause: error })

@@ -11,6 +11,7 @@ type Path = readonly PropertyKey[]
 
 const maxDetails = 20
 const maxKnownShown = 12
+const maxValueShown = 64
 
 /** Where a part of the request stands in a pointer. */
 const prefixes: Readonly<Record<string, string>> = {
@@ -51,7 +52,10 @@ function detailsOf(issue: Issue, schema: z.ZodType, data: unknown, prefix: strin
       message: unknownKey(key, known),
     }))
   }
-  return [{ pointer: prefix + pointerOf(issue.path), message: messageOf(issue, valueAt(data, issue.path)) }]
+  const value = valueAt(data, issue.path)
+  // What stands in a query is text throughout: its value says more than its type.
+  const shown = prefix === '/query' && typeof value === 'string' ? quoted(value) : kindOf(value)
+  return [{ pointer: prefix + pointerOf(issue.path), message: messageOf(issue, value, shown) }]
 }
 
 function unknownKey(key: string, known: readonly string[]): string {
@@ -62,11 +66,11 @@ function unknownKey(key: string, known: readonly string[]): string {
   return `is not a known field; known are ${shown}${known.length > maxKnownShown ? ' and others' : ''}`
 }
 
-function messageOf(issue: Issue, value: unknown): string {
+function messageOf(issue: Issue, value: unknown, shown: string): string {
   switch (issue.code) {
     case 'invalid_type':
       if (value === undefined) return `is required: ${article(issue.expected)}`
-      return `must be ${article(issue.expected)}, not ${kindOf(value)}`
+      return `must be ${article(issue.expected)}, not ${shown}`
     case 'invalid_value':
       return oneOf(issue.values.map(String), value)
     case 'invalid_union':
@@ -95,8 +99,8 @@ function messageOf(issue: Issue, value: unknown): string {
 
 function oneOf(allowed: readonly string[], value: unknown): string {
   const meant = typeof value === 'string' ? nearest(value, allowed) : undefined
-  const quoted = allowed.map((each) => `"${each}"`).join(', ')
-  const list = allowed.length === 1 ? `must be ${quoted}` : `must be one of ${quoted}`
+  const words = allowed.map((each) => `"${each}"`).join(', ')
+  const list = allowed.length === 1 ? `must be ${words}` : `must be one of ${words}`
   return meant === undefined ? list : `${list}; did you mean "${meant}"?`
 }
 
@@ -115,6 +119,10 @@ function article(expected: string): string {
     boolean: 'true or false',
   }
   return names[expected] ?? `a ${expected}`
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > maxValueShown ? `${text.slice(0, maxValueShown)}…` : text)
 }
 
 function kindOf(value: unknown): string {

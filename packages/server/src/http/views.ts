@@ -15,7 +15,7 @@ import type {
   Tenant,
 } from '@belfry/contract'
 import { maxCapturedBytes, maxShownAttempts } from '@belfry/contract'
-import { notesOf } from '../engine/catalog/schedule-editor.ts'
+import { notesOf } from '../engine/catalog/timing-notes.ts'
 import type {
   AttemptRecord,
   JobRecord,

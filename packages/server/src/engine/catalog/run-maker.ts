@@ -1,11 +1,15 @@
 /**
  * Makes the run that somebody asked for: what it takes over from its job, when it is due, and its place in
- * the fair order if it may start at once. Pure but for the tag, of which each call uses up one.
+ * the fair order if it may start at once. Pure but for the tag, of which each `makeRun` uses up one.
  */
 import type { JsonValue, RunSource } from '@belfry/contract'
+import { BelfryError } from '@belfry/contract'
 import type { TagClock } from '../../domain/fair-queue.ts'
 import type { NewRun, RunTemplate } from '../../ports/catalog.ts'
 import type { Ids } from '../../ports/ids.ts'
+
+/** How long a time may be over and still be taken as meant. */
+export const pastGraceMs = 60_000
 
 export interface WantedRun {
   readonly source: RunSource
@@ -16,6 +20,21 @@ export interface WantedRun {
   /** Instead of the job's. */
   readonly queue?: string | undefined
   readonly priority?: number | undefined
+}
+
+/**
+ * The time of a request that a run should wait for; null: now. Throws `invalid_request` for one that is over:
+ * a mistyped year must not run at once.
+ */
+export function wantedStart(runAt: string | undefined, nowMs: number): number | null {
+  if (runAt === undefined) return null
+  const runAtMs = Date.parse(runAt)
+  if (nowMs - runAtMs <= pastGraceMs) return runAtMs
+  const times = `${new Date(runAtMs).toISOString()} was before now (${new Date(nowMs).toISOString()})`
+  const message = `is over: ${times}; give a later time, or leave it out to run now`
+  throw new BelfryError('invalid_request', `The time of the run ${message}.`, {
+    errors: [{ pointer: '/runAt', message }],
+  })
 }
 
 export function makeRun(

@@ -21,9 +21,7 @@ import type { StoredSpec } from '../../domain/stored-spec.ts'
 import { toScheduleSpec } from '../../domain/stored-spec.ts'
 import type { ScheduleChange, ScheduleRecord, ScheduleSettings } from '../../ports/catalog.ts'
 import type { ZoneSource } from '../../ports/zones.ts'
-
-/** How long a time may be over and still be taken as meant. */
-const pastGraceMs = 60_000
+import { pastGraceMs } from './run-maker.ts'
 
 interface Timing {
   readonly at?: string | undefined
@@ -124,16 +122,6 @@ export function planResume(current: ScheduleRecord, moment: Moment): ScheduleCha
   return next === null
     ? { settings, pausedReason: null, state: 'completed', timer: { kind: 'drop' } }
     : { settings, pausedReason: null, state: 'active', timer: { kind: 'set', next } }
-}
-
-/** How the timing was read, in words, where that may surprise. */
-export function notesOf(
-  schedule: Pick<ScheduleSettings, 'spec' | 'zone'>,
-  zones: ZoneSource,
-): readonly string[] {
-  if (!('at' in schedule.spec)) return []
-  const compiled = compileScheduleIn(toScheduleSpec(schedule.spec, schedule.zone), zones)
-  return compiled.ok ? compiled.value.notes : []
 }
 
 function moveTiming(

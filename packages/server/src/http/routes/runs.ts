@@ -3,7 +3,7 @@
  * stands, so nothing is written here but the places.
  */
 import { BelfryError, maxShownAttempts } from '@belfry/contract'
-import { makeRun } from '../../engine/catalog/run-maker.ts'
+import { makeRun, wantedStart } from '../../engine/catalog/run-maker.ts'
 import type { CatalogTx, RunRecord } from '../../ports/catalog.ts'
 import type { Effect, Endpoints } from '../endpoint.ts'
 import { readCursor, readNumber } from '../cursor.ts'
@@ -21,20 +21,17 @@ export const runEndpoints: RunEndpoints = {
   runCreate: {
     as: 'tenant',
     async answer({ tx, tools, body, credential, after }) {
+      const nowMs = await tx.nowMs()
+      const runAtMs = wantedStart(body.runAt, nowMs)
       const template = await tx.runs.templateByJobName(body.job)
       if (template === undefined) throw noSuchJob(body.job, await tx.jobs.names(suggestionLimit))
-      const parts = {
-        ids: tools.ids,
-        tags: tools.tags,
-        tenantId: credential.tenantId,
-        nowMs: await tx.nowMs(),
-      }
+      const parts = { ids: tools.ids, tags: tools.tags, tenantId: credential.tenantId, nowMs }
       await tools.tags.ready([body.queue ?? template.definition.queue])
       const run = makeRun(parts, template, {
         source: 'manual',
         scheduleId: null,
         input: body.input,
-        runAtMs: body.runAt === undefined ? null : Date.parse(body.runAt),
+        runAtMs,
         queue: body.queue,
         priority: body.priority,
       })

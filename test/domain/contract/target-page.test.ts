@@ -1,0 +1,32 @@
+// The page for owners of targets names the codes that an attempt can fail with, all of them and no others.
+// They stand in the code as a type and as literals, so its text is what is looked at.
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+
+const text = (file: string) => readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8')
+const source = (file: string) => text(`packages/server/src/${file}`)
+
+const codesIn = (body: string, pattern: RegExp) => [...body.matchAll(pattern)].map(([, code = '']) => code)
+
+function codesOfAttempts(): Set<string> {
+  const union = /export type EgressErrorCode =([\s\S]*?)\n\n/.exec(source('ports/egress.ts'))?.[1] ?? ''
+  const literals = [
+    'engine/attempt.ts',
+    'engine/executor.ts',
+    'engine/rescuer.ts',
+    'adapters/handlers/http/status-verdict.ts',
+    'adapters/handlers/http/http-handler.ts',
+  ].flatMap((file) => codesIn(source(file), /\b(?:code|errorCode): '([a-z_]+)'/g))
+  const codes = new Set([...codesIn(union, /'([a-z_]+)'/g), ...literals])
+  // what the handler answers after its timeout is recorded as the engine's own code, whatever it says
+  codes.delete('timed_out')
+  return codes
+}
+
+it('names every code, and none that is not', () => {
+  const page = text('docs/how-to/http-targets.md')
+  const table = page.slice(page.indexOf('| code |'), page.indexOf('## What Belfry keeps'))
+  const named = table.split('\n').flatMap((row) => codesIn(row.split('|')[1] ?? '', /`([a-z_]+)`/g))
+  const answers = codesIn(page, /failed, `(http_[a-z]+)`/g)
+  expect(new Set([...named, ...answers])).toEqual(codesOfAttempts())
+})
