@@ -158,10 +158,7 @@ it('readiness names the database and the schema, which may be newer but not olde
   const server = await start({ roles: 'api' })
   const verbose = () => textOf(`${server.opsUrl}/readyz?verbose`)
   const names = ['not_draining', 'database', 'database_takes_writes', 'schema']
-  const ready = names.map((name) => `[+] ${name} ok
-`)
-    (name) => `[+] ${name} ok\n`,
-  )
+  const ready = names.map((name) => `[+] ${name} ok\n`)
   expect(await verbose()).toBe(`${ready.join('')}ready\n`)
   await database.sql("INSERT INTO belfry.migration (id, name, checksum) VALUES (99, '0099_newer', 'x')")
   expect(await verbose()).toContain('[+] schema ok')
