@@ -196,27 +196,33 @@ function bitsBelow(count: number): number {
  */
 function monthDays(choice: DayChoice): Int32Array {
   const table = new Int32Array(28)
-  for (let length = 28; length <= 31; length++) {
-    for (let firstWeekday = 0; firstWeekday < 7; firstWeekday++) {
-      table[(length - 28) * 7 + firstWeekday] = chosenDays(choice, length, firstWeekday)
+  for (let firstWeekday = 0; firstWeekday < 7; firstWeekday++) {
+    const weekdays = daysOnWeekdays(choice.weekdays, firstWeekday)
+    for (let length = 28; length <= 31; length++) {
+      const days = chosenDays(choice, weekdays, length, firstWeekday)
+      table[(length - 28) * 7 + firstWeekday] = days & (-1 >>> (32 - length))
     }
   }
   return table
 }
 
-function chosenDays(choice: DayChoice, length: number, firstWeekday: number): number {
-  const whole = -1 >>> (32 - length)
-  if (choice.anyDay && choice.anyWeekday) return whole
-  let days = choice.days
+function daysOnWeekdays(wanted: number, firstWeekday: number): number {
   let weekdays = 0
   for (let ahead = 0; ahead < 7; ahead++) {
-    if (((choice.weekdays >>> ((firstWeekday + ahead) % 7)) & 1) === 1) weekdays |= WHOLE_WEEKS << ahead
+    if (((wanted >>> ((firstWeekday + ahead) % 7)) & 1) === 1) weekdays |= WHOLE_WEEKS << ahead
   }
+  return weekdays
+}
+
+function chosenDays(choice: DayChoice, onWeekdays: number, length: number, firstWeekday: number): number {
+  if (choice.anyDay && choice.anyWeekday) return -1
+  let days = choice.days
+  let weekdays = onWeekdays
   for (const special of choice.specialDays) days |= specialBit(special, length, firstWeekday)
   for (const special of choice.specialWeekdays) weekdays |= specialBit(special, length, firstWeekday)
-  if (choice.anyDay) return weekdays & whole
-  if (choice.anyWeekday) return days & whole
-  return (choice.dayMatch === 'or' ? days | weekdays : days & weekdays) & whole
+  if (choice.anyDay) return weekdays
+  if (choice.anyWeekday) return days
+  return choice.dayMatch === 'or' ? days | weekdays : days & weekdays
 }
 
 function specialBit(special: SpecialDay, length: number, firstWeekday: number): number {
