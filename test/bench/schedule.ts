@@ -78,9 +78,12 @@ function measure(expression: string): { next: number; parse: number } {
   const theirs = cronerOf(expression)
   const cronerNext = (cron: Cron) => (afterMs: number) => cron.nextRun(new Date(afterMs))?.getTime() ?? null
   const turns = {
-    ours: stepper(ours.next),
+    ours: stepper((afterMs) => ours.next(afterMs)),
     croner: stepper(cronerNext(theirs)),
-    oursParse: parser(() => compile(expression).next),
+    oursParse: parser(() => {
+      const made = compile(expression)
+      return (afterMs) => made.next(afterMs)
+    }),
     cronerParse: parser(() => cronerNext(cronerOf(expression))),
   }
   const rates = { ours: [0], croner: [0], oursParse: [0], cronerParse: [0] }

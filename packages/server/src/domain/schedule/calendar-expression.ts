@@ -5,7 +5,8 @@
 //   every [n] month(s)  [on [the] DAYS]           [at TIMES]
 //   every [n] year(s)   [on [the] DAYS of march]  [at TIMES]      also: on march 15
 //
-//   DAYS   15th, day 15, last day, 2nd to last day, first monday, last fri, 3rd business day, last business day
+//   DAYS   15th, day 15, last day, 2nd to last day, first monday, last fri, 3rd business day,
+//          last business day
 //   TIMES  09:00, 17:30:15; midnight when left out
 //
 // `n` counts from the anchor, a date in the schedule's zone; `every other` is 2. Days that are not named are

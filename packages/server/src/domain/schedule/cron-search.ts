@@ -5,12 +5,12 @@
 // 2. Between segments the daylight-saving policy decides. Gap `next_valid`: times inside a gap fire once, at
 //    the first instant after it (several such times give one fire). Gap `skip`: they do not fire. Overlap
 //    `first`: a repeated time fires in its first pass only. Overlap `both`: in both passes.
-// 3. Instants only ever move one way, so each answer lies strictly beyond the one before. Work is bounded: the
-//    segments and months of one horizon (41 years; the years 1970-2199 where years are named).
+// 3. Instants only ever move one way, so each answer lies strictly beyond the one before. Work is bounded:
+//    the segments and months of one horizon (41 years; the years 1970-2199 where years are named).
 
 import { CALENDAR_CYCLE_MS, DAY_MS, dayNumber } from '../zone/civil-date.ts'
 import { cycleShiftMs, segmentAt, type ZoneTimeline } from '../zone/zone-rules.ts'
-import { LAST_YEAR } from './cron-dialect.ts'
+import { FIRST_YEAR, LAST_YEAR } from './cron-dialect.ts'
 import type { CronPlan } from './cron-plan.ts'
 import { countLocals, horizonYears, nextLocal, previousLocal, type SearchMeter } from './wall-time.ts'
 
@@ -24,7 +24,8 @@ export const INTERVAL_POLICY: DstPolicy = { gap: 'skip', overlap: 'both' }
 export const MAX_GAP_MS = 3 * 3_600_000
 const YEAR_MS = 366 * DAY_MS
 const NEVER = Number.POSITIVE_INFINITY
-/** Where years are named nothing fires beyond this instant, whatever the zone. */
+/** Where years are named nothing fires outside these instants, whatever the zone. */
+const BEFORE_FIRST_YEAR_MS = (dayNumber(FIRST_YEAR, 1, 1) - 2) * DAY_MS
 const AFTER_LAST_YEAR_MS = (dayNumber(LAST_YEAR + 1, 1, 1) + 2) * DAY_MS
 /** One stretch of a count, short enough that the timeline covers it whole. */
 const COUNT_STRETCH_MS = 40 * YEAR_MS
@@ -40,8 +41,9 @@ export function nextOfCron(
   meter?: SearchMeter,
 ): number | null {
   if (plan.years !== null && afterMs >= AFTER_LAST_YEAR_MS) return null
-  const shiftMs = cycleShiftMs(timeline, afterMs)
-  const fromMs = (Math.floor((afterMs - shiftMs) / 1_000) + 1) * 1_000
+  const sinceMs = Math.max(afterMs, nothingUntilMs(plan))
+  const shiftMs = cycleShiftMs(timeline, sinceMs)
+  const fromMs = (Math.floor((sinceMs - shiftMs) / 1_000) + 1) * 1_000
   const untilMs = fromMs + horizonYears(plan) * YEAR_MS
   const { startsMs, offsetsMs, seenLocalsMs } = timeline
   let searchedFrom = NEVER
@@ -72,6 +74,12 @@ export function nextOfCron(
     if (found - offsetMs < (startsMs[i + 1] as number)) return found - offsetMs + shiftMs
   }
   return null
+}
+
+/** An instant before which the plan has no time in any zone. */
+function nothingUntilMs(plan: CronPlan): number {
+  if (plan.interval !== null) return (plan.interval.anchorDay - 2) * DAY_MS
+  return plan.years === null ? Number.NEGATIVE_INFINITY : BEFORE_FIRST_YEAR_MS
 }
 
 /** The last instant strictly before `beforeMs`, or null when there is none within the horizon. */

@@ -1,4 +1,4 @@
-// The three ways to have planned times, behind one shape: a plan searched in a zone, a rate, a single instant.
+// The three ways to have planned times, behind one shape: a plan searched in a zone, a rate, one instant.
 // Bounds wrap any of them. Ranges are half open at their beginning, (afterMs, untilMs], as "strictly after"
 // asks for.
 
@@ -78,7 +78,7 @@ export function boundedTimes(times: ScheduleTimes, firstMs: number, endMs: numbe
   }
 }
 
-/** The planned times in (afterMs, untilMs], in order, at most `limit` and never more than MAX_LISTED_TIMES. */
+/** The planned times in (afterMs, untilMs], in order, at most `limit` and MAX_LISTED_TIMES. */
 export function listTimes(times: ScheduleTimes, afterMs: number, untilMs: number, limit: number): number[] {
   const found: number[] = []
   const most = Math.min(limit, MAX_LISTED_TIMES)

@@ -232,31 +232,28 @@ function readItem(item: string, field: Field, values: number[]): string | undefi
       return `${value} is outside ${field.min}-${field.max}: write a value from ${field.min} to ${field.max}`
   }
   if (step === 0) return 'a step of 0 never moves: write 1 or more'
+  if (stop !== undefined && stop < start)
+    return 'the range ends before it begins: write the smaller value first'
   const repeat = step ?? (stop === undefined ? 0 : 1)
+  // A range too short for its step is its first value.
+  const single = repeat === 0 || (stop !== undefined && start + repeat > stop)
   const fromEnd = field === DAY_FROM_END
-  const room = stop !== undefined ? stop - start : fromEnd ? start - field.min : field.max - start
-  if (repeat > room) return rangeTrouble(stop, start, room)
-  if (fromEnd) addFromEnd(start, stop, repeat, values)
-  else {
-    const last = repeat === 0 ? start : (stop ?? field.max)
-    for (let value = start; value <= last; value += Math.max(repeat, 1)) values.push(value)
-  }
+  const room = fromEnd ? start - field.min : field.max - start
+  if (!single && stop === undefined && repeat > room)
+    return room < 1
+      ? 'a step from here leaves the field: write a single value'
+      : `the step never comes to pass: write 1 to ${room}`
+  if (single) values.push(start)
+  else if (fromEnd) addFromEnd(start, stop, repeat, values)
+  else for (let value = start; value <= (stop ?? field.max); value += repeat) values.push(value)
   return undefined
-}
-
-function rangeTrouble(stop: number | undefined, start: number, room: number): string {
-  if (stop !== undefined && stop <= start)
-    return 'the range does not end after it begins: write the smaller value first'
-  return room < 1
-    ? 'a step from here leaves the field: write a single value'
-    : `the step never comes to pass: write 1 to ${room}`
 }
 
 /** Counted from the end of the month, 1 = the last day; steps go from the earliest day on. */
 function addFromEnd(start: number, stop: number | undefined, repeat: number, values: number[]): void {
-  const earliest = stop ?? start
-  const latest = stop === undefined ? (repeat === 0 ? start : 1) : start
-  for (let back = earliest; back >= latest; back -= Math.max(repeat, 1)) values.push(back)
+  const earliest = stop === undefined ? start : stop - ((stop - start) % repeat)
+  const latest = stop === undefined ? 1 : start
+  for (let back = earliest; back >= latest; back -= repeat) values.push(back)
 }
 
 /** 12 is 2012, 89 is 1989. */
