@@ -95,8 +95,8 @@ function measure(expression: string): { next: number; parse: number } {
   const parse = (c ?? 0) / (d ?? 1)
   const perSecond = [a, b, c, d].map((rate) => Math.round(rate ?? 0).toLocaleString('en'))
   console.log(
-    `${expression.padEnd(14)} next() ${perSecond[0]}/s, croner ${perSecond[1]}/s: ${next.toFixed(0)} times; ` +
-      `parse+next ${perSecond[2]}/s, croner ${perSecond[3]}/s: ${parse.toFixed(0)} times`,
+    `${expression.padEnd(14)} next() ${perSecond[0]}/s, croner ${perSecond[1]}/s: ${next.toFixed(0)} ×; ` +
+      `parse+next ${perSecond[2]}/s, croner ${perSecond[3]}/s: ${parse.toFixed(0)} ×`,
   )
   return { next, parse }
 }

@@ -104,9 +104,9 @@ function readUnit(words: CalendarWords, read: Read): string | undefined {
     return undefined
   }
   read.unit = 'week'
-  const business = words.take('weekday', 'business')
+  const business = words.take('weekday', 'weekdays', 'business')
   if (business !== undefined) {
-    if (business === 'business' && !words.take('day')) return `${words.here()}: write "business day"`
+    if (business === 'business' && !words.take('day', 'days')) return `${words.here()}: write "business day"`
     read.weekdays = 0b0111110
     return counted ? 'business days are not counted: write "every weekday", or a number of days' : undefined
   }
@@ -159,8 +159,9 @@ function readMonthDay(words: CalendarWords, read: Read): string | undefined {
     return `${words.here()}: write 15th, last day, first monday or last business day`
   const last = word === 'last'
   const nth = number ? Number(number[1]) : last ? 1 : ORDINALS.indexOf(word ?? '') + 1
-  const toLast = !last && words.take('to') !== undefined
-  if (toLast && !words.take('last')) return `${words.here()}: write "to last", as in "2nd to last day"`
+  const to = !last && words.take('to') !== undefined
+  const toLast = !last && words.take('last') !== undefined
+  if (to && !toLast) return `${words.here()}: write "to last", as in "2nd to last day"`
   const fromEnd = last || toLast
   if (words.take('business', 'weekday')) {
     words.take('day')

@@ -12,7 +12,7 @@ import { fault, type ScheduleFault } from './schedule-fault.ts'
 import { type SeededDraw, seededDraw } from './seeded-draw.ts'
 import { parseSystemd } from './systemd-calendar.ts'
 
-export const MAX_EXPRESSION_LENGTH = 256
+const MAX_EXPRESSION_LENGTH = 256
 
 /** What some dialects can say besides a plan: a rate, a wall time, an instant, the zone. */
 export type ParsedExpression =

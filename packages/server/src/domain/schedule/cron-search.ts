@@ -164,12 +164,7 @@ function firstServed(timeline: ZoneTimeline, policy: DstPolicy, index: number): 
 }
 
 /** Whether a gap before the segment swallowed a time, which is made up for at the segment's start. */
-export function firesAfterGap(
-  plan: CronPlan,
-  timeline: ZoneTimeline,
-  policy: DstPolicy,
-  index: number,
-): boolean {
+function firesAfterGap(plan: CronPlan, timeline: ZoneTimeline, policy: DstPolicy, index: number): boolean {
   if (policy.gap !== 'next_valid') return false
   return holdsTimeInGap(plan, timeline, index)
 }

@@ -11,7 +11,7 @@ import {
   LAST_YEAR,
 } from './cron-dialect.ts'
 
-export const MONTH_NAMES = numbered('JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC', 1)
+const MONTH_NAMES = numbered('JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC', 1)
 const WEEKDAY_LIST = 'SUN MON TUE WED THU FRI SAT'
 
 const SECOND = field('second', 'second', 0, 59)

@@ -20,7 +20,7 @@ export type ScheduleTimes = {
 }
 
 /** The longest list that `between` makes; for more, go on from its last time. */
-export const MAX_LISTED_TIMES = 10_000
+const MAX_LISTED_TIMES = 10_000
 
 const NO_TIMES: TimesCount = { count: 0, capped: false }
 

@@ -27,7 +27,7 @@ import {
 export type SearchMeter = { months: number; segments: number }
 
 /** 29 February on a given weekday can take 40 years, across 2100. */
-export const HORIZON_YEARS = 41
+const HORIZON_YEARS = 41
 /** Every tenth year with a 29 February and the like: rarer, and still found. */
 const INTERVAL_HORIZON_YEARS = 120
 
