@@ -1,6 +1,6 @@
 // `npm run bench:schedule [-- --seconds 20]`: how fast the evaluator is against croner 11 in one process, and
 // what a schedule weighs. Both sides answer the same questions in turns, so that the machine's load falls on
-// both alike; ratios count, times do not. The last line is one JSON object.
+// both alike; ratios count (the median of the rounds), times do not. The last line is one JSON object.
 
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -16,7 +16,7 @@ const EXPRESSIONS = ['*/5 * * * *', '30 2 * * *', '0 9 * * 1-5', '0 0 29 2 *', '
 const LEAP_DAY = '0 0 29 2 *'
 const FROM_MS = Date.parse('2024-01-01T00:00:00Z')
 const UNTIL_MS = Date.parse('2080-01-01T00:00:00Z')
-const ROUNDS = 3
+const ROUNDS = 5
 const WEIGHED = 20_000
 const BATCH = 1_000_000
 
@@ -86,17 +86,19 @@ function measure(expression: string): { next: number; parse: number } {
     }),
     cronerParse: parser(() => cronerNext(cronerOf(expression))),
   }
-  const rates = { ours: [0], croner: [0], oursParse: [0], cronerParse: [0] }
-  for (const name of Object.keys(turns) as (keyof typeof turns)[]) {
-    rates[name] = Array.from({ length: ROUNDS }, () => rateOf(turns[name]))
-  }
-  const [a, b, c, d] = [rates.ours, rates.croner, rates.oursParse, rates.cronerParse].map(median)
-  const next = (a ?? 0) / (b ?? 1)
-  const parse = (c ?? 0) / (d ?? 1)
-  const perSecond = [a, b, c, d].map((rate) => Math.round(rate ?? 0).toLocaleString('en'))
+  const rounds = Array.from({ length: ROUNDS }, () => ({
+    ours: rateOf(turns.ours),
+    croner: rateOf(turns.croner),
+    oursParse: rateOf(turns.oursParse),
+    cronerParse: rateOf(turns.cronerParse),
+  }))
+  const next = median(rounds.map((round) => round.ours / round.croner))
+  const parse = median(rounds.map((round) => round.oursParse / round.cronerParse))
+  const shown = (name: keyof (typeof rounds)[number]): string =>
+    Math.round(median(rounds.map((round) => round[name]))).toLocaleString('en')
   console.log(
-    `${expression.padEnd(14)} next() ${perSecond[0]}/s, croner ${perSecond[1]}/s: ${next.toFixed(0)} ×; ` +
-      `parse+next ${perSecond[2]}/s, croner ${perSecond[3]}/s: ${parse.toFixed(0)} ×`,
+    `${expression.padEnd(14)} next() ${shown('ours')}/s, croner ${shown('croner')}/s: ${next.toFixed(0)} ×; ` +
+      `parse+next ${shown('oursParse')}/s, croner ${shown('cronerParse')}/s: ${parse.toFixed(0)} ×`,
   )
   return { next, parse }
 }

@@ -8,6 +8,8 @@
 // - a date without any day: systemd accepts it and answers "never", here it is refused;
 // - lists of days from the end of the month, where systemd allows 28 for the first item, but only 25 for the
 //   second and 22 for the third; a range of one second, which it refuses, although it takes one of a minute;
+// - steps of days or months without an end over the turn of the year: systemd lets them run on into January
+//   and so misses the first days of it;
 // - dates that it gives up with "Resource deadlock avoided".
 
 import { spawnSync } from 'node:child_process'
@@ -107,7 +109,22 @@ function askSystemd(expressions: readonly string[], zoneName: string, afterMs: n
   return expressions.map((expression) => answers.get(expression) ?? 'gave up')
 }
 
-type Counts = { compared: number; refused: number; never: number; gaveUp: number; intervalNearChange: number }
+/** `1/4` in a date, which may run beyond its month. */
+const endlessStep = /(?:^|[-~, ])\d+\/\d+/
+
+function isJanuary(time: number): boolean {
+  const date = new Date(time)
+  return date.getUTCMonth() === 0 || (date.getUTCMonth() === 11 && date.getUTCDate() === 31)
+}
+
+type Counts = {
+  compared: number
+  refused: number
+  never: number
+  gaveUp: number
+  turnOfYear: number
+  intervalNearChange: number
+}
 
 /** What is wrong with our answer, or undefined. */
 function compare(
@@ -145,6 +162,10 @@ function compare(
     counts.intervalNearChange++
     return undefined
   }
+  if (ours.some((time, i) => time !== theirs[i] && isJanuary(time)) && endlessStep.test(expression)) {
+    counts.turnOfYear++
+    return undefined
+  }
   counts.compared++
   const [a, b] = [ours.map(iso).join(' '), theirs.map(iso).join(' ')]
   return a === b ? undefined : `ours ${a}, theirs ${b}`
@@ -154,7 +175,14 @@ describeNeeding('systemd-analyze', 'real systemd', () => {
   test('agrees on thousands of expressions, zones and instants', { timeout: 120_000 }, () => {
     const seed = seedOf('systemd fuzz')
     const draw = drawer(seed)
-    const counts: Counts = { compared: 0, refused: 0, never: 0, gaveUp: 0, intervalNearChange: 0 }
+    const counts: Counts = {
+      compared: 0,
+      refused: 0,
+      never: 0,
+      gaveUp: 0,
+      turnOfYear: 0,
+      intervalNearChange: 0,
+    }
     const wrong: string[] = []
     for (let round = 0; round < ROUNDS; round++) {
       const zoneName = pick(draw, ZONES)
