@@ -74,11 +74,11 @@ function median(values: readonly number[]): number {
 }
 
 function measure(expression: string): { next: number; parse: number } {
-  const ours = compile(expression)
+  const made = compile(expression)
   const theirs = cronerOf(expression)
   const cronerNext = (cron: Cron) => (afterMs: number) => cron.nextRun(new Date(afterMs))?.getTime() ?? null
   const turns = {
-    ours: stepper((afterMs) => ours.next(afterMs)),
+    ours: stepper((afterMs) => made.next(afterMs)),
     croner: stepper(cronerNext(theirs)),
     oursParse: parser(() => {
       const made = compile(expression)
@@ -94,12 +94,12 @@ function measure(expression: string): { next: number; parse: number } {
   }))
   const next = median(rounds.map((round) => round.ours / round.croner))
   const parse = median(rounds.map((round) => round.oursParse / round.cronerParse))
-  const shown = (name: keyof (typeof rounds)[number]): string =>
-    Math.round(median(rounds.map((round) => round[name]))).toLocaleString('en')
-  console.log(
-    `${expression.padEnd(14)} next() ${shown('ours')}/s, croner ${shown('croner')}/s: ${next.toFixed(0)} ×; ` +
-      `parse+next ${shown('oursParse')}/s, croner ${shown('cronerParse')}/s: ${parse.toFixed(0)} ×`,
+  const shown = rounds.map((round) => Object.values(round))
+  const [ours, croner, oursParse, cronerParse] = [0, 1, 2, 3].map((i) =>
+    Math.round(median(shown.map((rates) => rates[i] ?? 0))).toLocaleString('en'),
   )
+  console.log(`${expression.padEnd(14)} next() ${ours}/s, croner ${croner}/s: ${next.toFixed(0)} ×`)
+  console.log(`${''.padEnd(14)} parse+next ${oursParse}/s, croner ${cronerParse}/s: ${parse.toFixed(0)} ×`)
   return { next, parse }
 }
 
