@@ -27,6 +27,7 @@ export function wantedDays(
 
 /** Why a plan of fields never fires, from its months, days and years alone; undefined when it does. */
 export function neverFires(plan: CronPlan): ScheduleFault | undefined {
+  if (plan.years === null && plan.choice.anyDay && plan.choice.anyWeekday) return undefined
   if (!possibleMonthDays(plan)) return fault('/cron/dayOfMonth', `never fires: ${missingDay(plan)}`)
   if (plan.years === null) return undefined
   for (let year = FIRST_YEAR; year <= LAST_YEAR; year++) {

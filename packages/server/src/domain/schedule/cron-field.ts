@@ -38,6 +38,7 @@ type Reading = {
   ignored: boolean
 }
 
+const PLAIN_NUMBER = /^\d{1,4}$/
 /** The days that a hash draws from exist in every month. */
 const HASHED_DAYS = 28
 
@@ -78,6 +79,8 @@ export function parseCronField(
 function readItem(reading: Reading, item: string, inList: boolean): string | undefined {
   const { rule, dialect } = reading
   if (item === '') return 'the list has an empty item: remove the extra comma'
+  // Most items are plain numbers, and parsing is on the way of every schedule that is loaded.
+  if (PLAIN_NUMBER.test(item)) return readNumber(reading, item)
   if (item === '?' && dialect.questionMark !== 'none') return readQuestionMark(reading, inList)
   const foreign = foreignMark(item, rule, dialect)
   if (foreign !== undefined) return foreign
@@ -102,6 +105,13 @@ function readItem(reading: Reading, item: string, inList: boolean): string | und
   reading.stepped = true
   if (base === '' && dialect.leadingSlash) return readStar(reading, step)
   return base === '*' ? readStar(reading, step) : readRange(reading, base, step)
+}
+
+function readNumber(reading: Reading, item: string): string | undefined {
+  const value = readValue(reading.rule, item)
+  if (typeof value === 'string') return value
+  addRange(reading, value, value, 1)
+  return undefined
 }
 
 function readQuestionMark(reading: Reading, inList: boolean): string | undefined {
@@ -129,9 +139,8 @@ function readRange(reading: Reading, base: string, step: number | undefined): st
   if (ends.length > 2 || ends.includes('')) return `write ${exampleOf(rule)}`
   const from = readValue(rule, ends[0] ?? '')
   if (typeof from === 'string') return from
-  const named = ends.map((end) => /^[A-Z]/i.test(end))
-  if (dialect.plainNames && step !== undefined && named.includes(true))
-    return 'a step after a name would be ignored by this dialect: write numbers, as in 2-6/2'
+  const trouble = dialect.plainNames ? namesTrouble(ends, step) : undefined
+  if (trouble !== undefined) return trouble
   if (ends.length === 1) {
     if (step !== undefined && !dialect.startWithStep) return 'a step needs a range or *, as in 10-40/5 or */5'
     addRange(reading, from, step === undefined ? from : Math.max(from, rule.last), step ?? 1)
@@ -139,11 +148,17 @@ function readRange(reading: Reading, base: string, step: number | undefined): st
   }
   const to = readValue(rule, ends[1] ?? '')
   if (typeof to === 'string') return to
-  if (dialect.plainNames && named[0] !== named[1]) return 'write both ends as names or both as numbers'
   if (from > to && (!dialect.wrapRanges || rule.name === 'year'))
     return 'the range ends before it begins: write the smaller value first'
   addRange(reading, from, to, step ?? 1)
   return undefined
+}
+
+function namesTrouble(ends: readonly string[], step: number | undefined): string | undefined {
+  const named = ends.filter((end) => /^[A-Z]/i.test(end)).length
+  if (step !== undefined && named > 0)
+    return 'a step after a name would be ignored by this dialect: write numbers, as in 2-6/2'
+  return named === 1 && ends.length === 2 ? 'write both ends as names or both as numbers' : undefined
 }
 
 /** `H`, `H/n`, `H(a-b)` or `H(a-b)/n`: one value, or a phase for steps, drawn from the seed. */
@@ -189,7 +204,7 @@ function addRange(reading: Reading, from: number, to: number, step: number): voi
 
 /** A value as written, or what is wrong with it. */
 function readValue(rule: CronFieldRule, text: string): number | string {
-  if (/^\d{1,4}$/.test(text)) {
+  if (PLAIN_NUMBER.test(text)) {
     const value = Number(text)
     if (value >= rule.min && value <= rule.max) return value
     return `${value} is outside ${rule.min}-${rule.max}: write a value from ${rule.min} to ${rule.max}`

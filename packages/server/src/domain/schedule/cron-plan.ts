@@ -58,6 +58,8 @@ const EVERY: CronFieldSet = {
   ignored: false,
 }
 const ON_THE_MINUTE: CronFieldSet = { ...EVERY, low: 1, high: 0, any: false, stepped: false }
+/** The table of all plans without a word about days. */
+const EVERY_DAY = Int32Array.from({ length: 28 }, (_, i) => -1 >>> (4 - Math.floor(i / 7)))
 /** The days of a month that lie whole weeks after the 1st. */
 const WHOLE_WEEKS = (1 << 0) | (1 << 7) | (1 << 14) | (1 << 21) | (1 << 28)
 
@@ -195,9 +197,13 @@ function bitsBelow(count: number): number {
  * know about the days of a plan.
  */
 function monthDays(choice: DayChoice): Int32Array {
+  return choice.anyDay && choice.anyWeekday ? EVERY_DAY : chosenMonthDays(choice)
+}
+
+function chosenMonthDays(choice: DayChoice): Int32Array {
   const table = new Int32Array(28)
   for (let firstWeekday = 0; firstWeekday < 7; firstWeekday++) {
-    const weekdays = daysOnWeekdays(choice.weekdays, firstWeekday)
+    const weekdays = choice.anyWeekday ? 0 : daysOnWeekdays(choice.weekdays, firstWeekday)
     for (let length = 28; length <= 31; length++) {
       const days = chosenDays(choice, weekdays, length, firstWeekday)
       table[(length - 28) * 7 + firstWeekday] = days & (-1 >>> (32 - length))
@@ -215,7 +221,6 @@ function daysOnWeekdays(wanted: number, firstWeekday: number): number {
 }
 
 function chosenDays(choice: DayChoice, onWeekdays: number, length: number, firstWeekday: number): number {
-  if (choice.anyDay && choice.anyWeekday) return -1
   let days = choice.days
   let weekdays = onWeekdays
   for (const special of choice.specialDays) days |= specialBit(special, length, firstWeekday)
