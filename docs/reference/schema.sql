@@ -10,6 +10,7 @@
 --   0005_running
 --   0006_idempotency
 --   0007_partitions
+--   0008_queue_progress
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -21,7 +22,34 @@ GRANT USAGE ON SCHEMA belfry TO belfry_app;
 GRANT USAGE ON SCHEMA belfry TO belfry_engine;
 GRANT USAGE ON SCHEMA belfry TO belfry_platform;
 
-CREATE OR REPLACE FUNCTION belfry.drop_partitions(first_kept date)
+CREATE OR REPLACE FUNCTION belfry.days_in_default(first_day date, last_day date, most integer)
+ RETURNS SETOF date
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  day date;
+  since date := first_day;
+BEGIN
+  FOR step IN 1..most LOOP
+    day := least(
+      (SELECT belfry.uuid_day(id) FROM belfry.run_default
+       WHERE id >= belfry.uuid_floor(since::timestamptz) ORDER BY id LIMIT 1),
+      (SELECT belfry.uuid_day(run_id) FROM belfry.attempt_default
+       WHERE run_id >= belfry.uuid_floor(since::timestamptz) ORDER BY run_id LIMIT 1),
+      (SELECT scheduled_for::date FROM belfry.occurrence_default
+       WHERE scheduled_for >= since::timestamptz ORDER BY scheduled_for LIMIT 1));
+    EXIT WHEN day IS NULL OR day > last_day;
+    RETURN NEXT day;
+    since := day + 1;
+  END LOOP;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.drop_partitions(day date)
  RETURNS SETOF text
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -29,27 +57,20 @@ CREATE OR REPLACE FUNCTION belfry.drop_partitions(first_kept date)
  SET "TimeZone" TO 'UTC'
 AS $function$
 DECLARE
-  child record;
-  low uuid;
-  high uuid;
+  parent text;
+  child text;
+  low uuid := belfry.uuid_floor(day::timestamptz);
+  high uuid := belfry.uuid_floor((day + 1)::timestamptz);
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('belfry.partitions', 0));
-  FOR child IN
-    SELECT c.relname AS name, to_date(right(c.relname, 8), 'YYYYMMDD') AS day
-    FROM pg_inherits i
-    JOIN pg_class c ON c.oid = i.inhrelid
-    JOIN pg_class p ON p.oid = i.inhparent
-    WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'occurrence')
-      AND c.relname ~ '_[0-9]{8}$' AND to_date(right(c.relname, 8), 'YYYYMMDD') < first_kept
-    ORDER BY c.relname
-  LOOP
-    low := belfry.uuid_floor(child.day::timestamptz);
-    high := belfry.uuid_floor((child.day + 1)::timestamptz);
-    CONTINUE WHEN child.name NOT LIKE 'occurrence%' AND (
+  FOREACH parent IN ARRAY ARRAY['attempt', 'occurrence', 'run'] LOOP
+    child := parent || '_' || to_char(day, 'YYYYMMDD');
+    CONTINUE WHEN to_regclass('belfry.' || child) IS NULL;
+    CONTINUE WHEN parent <> 'occurrence' AND (
       EXISTS (SELECT FROM belfry.ready WHERE run_id >= low AND run_id < high)
       OR EXISTS (SELECT FROM belfry.delayed WHERE run_id >= low AND run_id < high));
-    EXECUTE format('DROP TABLE belfry.%I', child.name);
-    RETURN NEXT child.name;
+    EXECUTE format('DROP TABLE belfry.%I', child);
+    RETURN NEXT child;
   END LOOP;
 END
 $function$
@@ -62,13 +83,13 @@ AS $function$
 BEGIN
   EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', child);
   EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', child);
-  -- only for the owner, that is for the two functions below; the working roles go through the parent
+  -- only for the owner, that is for the functions below; the working roles go through the parent
   EXECUTE format('CREATE POLICY owner ON %s TO CURRENT_USER USING (true) WITH CHECK (true)', child);
 END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION belfry.make_partitions(first_day date, days integer)
+CREATE OR REPLACE FUNCTION belfry.make_partitions(day date)
  RETURNS SETOF text
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -79,34 +100,61 @@ DECLARE
   parent text;
   key text;
   child text;
-  day date;
   low text;
   high text;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('belfry.partitions', 0));
-  FOR day IN SELECT first_day + n FROM generate_series(0, days - 1) AS n LOOP
-    FOREACH parent IN ARRAY ARRAY['run', 'attempt', 'occurrence'] LOOP
-      child := parent || '_' || to_char(day, 'YYYYMMDD');
-      CONTINUE WHEN to_regclass('belfry.' || child) IS NOT NULL;
-      key := CASE parent WHEN 'run' THEN 'id' WHEN 'attempt' THEN 'run_id' ELSE 'scheduled_for' END;
-      IF parent = 'occurrence' THEN
-        low := day::text || ' 00:00:00+00';
-        high := (day + 1)::text || ' 00:00:00+00';
-      ELSE
-        low := belfry.uuid_floor(day::timestamptz)::text;
-        high := belfry.uuid_floor((day + 1)::timestamptz)::text;
-      END IF;
-      EXECUTE format('CREATE TABLE belfry.%I (LIKE belfry.%I INCLUDING ALL)', child, parent);
-      EXECUTE format('LOCK TABLE belfry.%I IN ACCESS EXCLUSIVE MODE', parent || '_default');
-      EXECUTE format(
-        'WITH moved AS (DELETE FROM belfry.%I WHERE %I >= %L AND %I < %L RETURNING *) INSERT INTO belfry.%I SELECT * FROM moved',
-        parent || '_default', key, low, key, high, child);
-      EXECUTE format('ALTER TABLE belfry.%I ATTACH PARTITION belfry.%I FOR VALUES FROM (%L) TO (%L)', parent, child, low, high);
-      PERFORM belfry.guard_partition(('belfry.' || quote_ident(child))::regclass);
-      RETURN NEXT child;
-    END LOOP;
+  FOREACH parent IN ARRAY ARRAY['run', 'attempt', 'occurrence'] LOOP
+    child := parent || '_' || to_char(day, 'YYYYMMDD');
+    CONTINUE WHEN to_regclass('belfry.' || child) IS NOT NULL;
+    key := CASE parent WHEN 'run' THEN 'id' WHEN 'attempt' THEN 'run_id' ELSE 'scheduled_for' END;
+    IF parent = 'occurrence' THEN
+      low := day::text || ' 00:00:00+00';
+      high := (day + 1)::text || ' 00:00:00+00';
+    ELSE
+      low := belfry.uuid_floor(day::timestamptz)::text;
+      high := belfry.uuid_floor((day + 1)::timestamptz)::text;
+    END IF;
+    EXECUTE format('CREATE TABLE belfry.%I (LIKE belfry.%I INCLUDING ALL)', child, parent);
+    EXECUTE format('LOCK TABLE belfry.%I IN ACCESS EXCLUSIVE MODE', parent || '_default');
+    EXECUTE format(
+      'WITH moved AS (DELETE FROM belfry.%I WHERE %I >= %L AND %I < %L RETURNING *) INSERT INTO belfry.%I SELECT * FROM moved',
+      parent || '_default', key, low, key, high, child);
+    EXECUTE format('ALTER TABLE belfry.%I ATTACH PARTITION belfry.%I FOR VALUES FROM (%L) TO (%L)', parent, child, low, high);
+    PERFORM belfry.guard_partition(('belfry.' || quote_ident(child))::regclass);
+    RETURN NEXT child;
   END LOOP;
 END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.missing_days(today date, ahead integer, first_kept date, most integer)
+ RETURNS SETOF date
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+  WITH made AS (
+    SELECT to_date(right(c.relname, 8), 'YYYYMMDD') AS day, count(*) AS tables
+    FROM pg_inherits i
+    JOIN pg_class c ON c.oid = i.inhrelid
+    JOIN pg_class p ON p.oid = i.inhparent
+    WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'occurrence')
+      AND c.relname ~ '_[0-9]{8}$'
+    GROUP BY 1
+  ), last AS (
+    SELECT greatest(max(day) + 1, first_kept) AS gap FROM made WHERE day < today - 1 HAVING count(*) > 0
+  ), wanted (urgency, day) AS (
+    SELECT 1, today - 1 + n FROM generate_series(0, ahead + 1) AS n
+    UNION ALL
+    SELECT 2, gap + n FROM last, generate_series(0, today - 2 - gap) AS n
+    UNION ALL
+    SELECT 3, day FROM belfry.days_in_default(first_kept, today + 366, most) AS day
+  )
+  SELECT day FROM wanted
+  WHERE day NOT IN (SELECT day FROM made WHERE tables = 3)
+  GROUP BY day ORDER BY min(urgency), day LIMIT most
 $function$
 ;
 
@@ -115,6 +163,40 @@ CREATE OR REPLACE FUNCTION belfry.now()
  LANGUAGE sql
  STABLE PARALLEL SAFE
 RETURN now()
+;
+
+CREATE OR REPLACE FUNCTION belfry.prune_default(first_kept date, most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  bound uuid := belfry.uuid_floor(first_kept::timestamptz);
+  deleted integer;
+  total integer := 0;
+BEGIN
+  DELETE FROM belfry.occurrence_default WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM belfry.occurrence_default WHERE scheduled_for < first_kept::timestamptz LIMIT most));
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  total := total + deleted;
+  DELETE FROM belfry.attempt_default WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM belfry.attempt_default AS past WHERE run_id < bound
+      AND NOT EXISTS (SELECT FROM belfry.ready WHERE ready.run_id = past.run_id)
+      AND NOT EXISTS (SELECT FROM belfry.delayed WHERE delayed.run_id = past.run_id)
+    LIMIT most));
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  total := total + deleted;
+  DELETE FROM belfry.run_default WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM belfry.run_default AS past WHERE id < bound
+      AND NOT EXISTS (SELECT FROM belfry.ready WHERE ready.run_id = past.id)
+      AND NOT EXISTS (SELECT FROM belfry.delayed WHERE delayed.run_id = past.id)
+    LIMIT most));
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  RETURN total + deleted;
+END
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION belfry.shard_of(id uuid)
@@ -131,6 +213,13 @@ CREATE OR REPLACE FUNCTION belfry.tenant_id()
 RETURN (NULLIF(current_setting('belfry.tenant_id'::text, true), ''::text))::uuid
 ;
 
+CREATE OR REPLACE FUNCTION belfry.uuid_day(id uuid)
+ RETURNS date
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN ((to_timestamp((((((('x'::text || "left"(replace((id)::text, '-'::text, ''::text), 12)))::bit(48))::bigint)::numeric / 1000.0))::double precision) AT TIME ZONE 'UTC'::text))::date
+;
+
 CREATE OR REPLACE FUNCTION belfry.uuid_floor(at timestamp with time zone)
  RETURNS uuid
  LANGUAGE sql
@@ -139,10 +228,13 @@ RETURN ((lpad(to_hex(((EXTRACT(epoch FROM at) * (1000)::numeric))::bigint), 12, 
 ;
 
 GRANT EXECUTE ON FUNCTION belfry.drop_partitions(date) TO belfry_engine;
-GRANT EXECUTE ON FUNCTION belfry.make_partitions(date,integer) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.make_partitions(date) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.missing_days(date,integer,date,integer) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.now() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.prune_default(date,integer) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.shard_of(uuid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.tenant_id() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.uuid_day(uuid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.uuid_floor(timestamp with time zone) TO PUBLIC;
 
 CREATE TABLE belfry.api_key (
@@ -166,7 +258,9 @@ CREATE TABLE belfry.api_key (
 CREATE INDEX api_key_list ON belfry.api_key USING btree (tenant_id, id);
 CREATE UNIQUE INDEX api_key_name ON belfry.api_key USING btree (tenant_id, name) WHERE (revoked_at IS NULL);
 ALTER TABLE belfry.api_key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY app ON belfry.api_key TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY app_insert ON belfry.api_key FOR INSERT TO belfry_app WITH CHECK (((tenant_id = belfry.tenant_id()) AND (NOT ('platform'::text = ANY (scopes)))));
+CREATE POLICY app_select ON belfry.api_key FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY app_update ON belfry.api_key FOR UPDATE TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY platform ON belfry.api_key TO belfry_platform USING (true) WITH CHECK (true);
 GRANT INSERT, SELECT ON belfry.api_key TO belfry_app;
 GRANT INSERT, SELECT ON belfry.api_key TO belfry_platform;
@@ -233,6 +327,7 @@ CREATE POLICY engine ON belfry.delayed TO belfry_engine USING (true) WITH CHECK 
 CREATE POLICY owner ON belfry.delayed FOR SELECT TO CURRENT_USER USING (true);
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_app;
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_engine;
+GRANT UPDATE (due_at) ON belfry.delayed TO belfry_engine;
 
 CREATE TABLE belfry.idempotency_key (
   tenant_id uuid NOT NULL,
@@ -276,7 +371,7 @@ CREATE TABLE belfry.job (
   CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
   CONSTRAINT job_version_check CHECK ((version > 0))
 );
-CREATE INDEX job_list ON belfry.job USING btree (tenant_id, id);
+CREATE UNIQUE INDEX job_list ON belfry.job USING btree (tenant_id, id);
 CREATE UNIQUE INDEX job_name ON belfry.job USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
 ALTER TABLE belfry.job ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.job TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
@@ -290,7 +385,8 @@ CREATE TABLE belfry.job_version (
   tenant_id uuid NOT NULL,
   definition jsonb NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
-  CONSTRAINT job_version_pkey PRIMARY KEY (job_id, version)
+  CONSTRAINT job_version_pkey PRIMARY KEY (tenant_id, job_id, version),
+  CONSTRAINT job_version_job FOREIGN KEY (tenant_id, job_id) REFERENCES belfry.job(tenant_id, id)
 );
 ALTER TABLE belfry.job_version ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.job_version TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
@@ -335,6 +431,14 @@ CREATE TABLE belfry.occurrence_default PARTITION OF belfry.occurrence DEFAULT;
 ALTER TABLE belfry.occurrence_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY owner ON belfry.occurrence_default TO CURRENT_USER USING (true) WITH CHECK (true);
 
+CREATE TABLE belfry.queue_progress (
+  queue text NOT NULL,
+  virtual_time double precision NOT NULL,
+  noted_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT queue_progress_pkey PRIMARY KEY (queue)
+) WITH (fillfactor=50);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.queue_progress TO belfry_engine;
+
 CREATE TABLE belfry.ready (
   run_id uuid NOT NULL,
   tenant_id uuid NOT NULL,
@@ -360,6 +464,7 @@ CREATE TABLE belfry.ready (
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
 CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE (session_id IS NULL);
 CREATE INDEX ready_held ON belfry.ready USING btree (session_id, run_id) WHERE (session_id IS NOT NULL);
+CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE (session_id IS NULL);
 ALTER TABLE belfry.ready ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.ready TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.ready TO belfry_engine USING (true) WITH CHECK (true);
@@ -384,8 +489,8 @@ CREATE TABLE belfry.run (
   CONSTRAINT run_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text])))
 ) PARTITION BY RANGE (id);
-CREATE INDEX run_job ON ONLY belfry.run USING btree (job_id, id);
-CREATE INDEX run_schedule ON ONLY belfry.run USING btree (schedule_id, id) WHERE (schedule_id IS NOT NULL);
+CREATE INDEX run_job ON ONLY belfry.run USING btree (tenant_id, job_id, id);
+CREATE INDEX run_schedule ON ONLY belfry.run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
 ALTER TABLE belfry.run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.run TO belfry_engine USING (true) WITH CHECK (true);
@@ -420,12 +525,13 @@ CREATE TABLE belfry.schedule (
   updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   deleted_at timestamp with time zone,
   CONSTRAINT schedule_pkey PRIMARY KEY (id),
+  CONSTRAINT schedule_of_job FOREIGN KEY (tenant_id, job_id) REFERENCES belfry.job(tenant_id, id),
   CONSTRAINT schedule_jitter_ms_check CHECK ((jitter_ms >= 0)),
   CONSTRAINT schedule_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
   CONSTRAINT schedule_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'allow'::text]))),
   CONSTRAINT schedule_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'completed'::text])))
 );
-CREATE INDEX schedule_job ON belfry.schedule USING btree (job_id) WHERE (deleted_at IS NULL);
+CREATE INDEX schedule_job ON belfry.schedule USING btree (tenant_id, job_id) WHERE (deleted_at IS NULL);
 CREATE INDEX schedule_list ON belfry.schedule USING btree (tenant_id, id);
 CREATE UNIQUE INDEX schedule_name ON belfry.schedule USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
 ALTER TABLE belfry.schedule ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -433,7 +539,7 @@ CREATE POLICY app ON belfry.schedule TO belfry_app USING ((tenant_id = belfry.te
 CREATE POLICY engine ON belfry.schedule TO belfry_engine USING (true) WITH CHECK (true);
 GRANT INSERT, SELECT, UPDATE ON belfry.schedule TO belfry_app;
 GRANT SELECT ON belfry.schedule TO belfry_engine;
-GRANT UPDATE (state, updated_at) ON belfry.schedule TO belfry_engine;
+GRANT UPDATE (state, gen, version, updated_at) ON belfry.schedule TO belfry_engine;
 
 CREATE TABLE belfry.scheduler_node (
   id uuid NOT NULL,

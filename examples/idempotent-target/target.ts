@@ -1,7 +1,7 @@
 /**
- * A target that does its work once per run, however often it is called: the answer of the first call is kept under the
- * idempotency key and given again. In a real service that table stands in the database that the work changes, and both
- * are written in one transaction.
+ * A target that does its work once per run, however often it is called: the answer of the first call is kept
+ * under the idempotency key and given again. In a real service that table stands in the database that the
+ * work changes, and both are written in one transaction.
  */
 import { createServer } from 'node:http'
 import type { Server } from 'node:http'

@@ -11,11 +11,11 @@ export async function renderOpenApi(version: string): Promise<string> {
   const api = await createApi({
     version,
     catalog: { within: notCalled, withinPlatform: notCalled },
-    authenticator: { authenticate: notCalled, forget: notCalled },
+    authenticator: { authenticate: notCalled, provedLately: notCalled, forget: notCalled },
     mint: { mint: notCalled },
     zones: { dataVersion: '', source: 'bundled', get: notCalled, names: notCalled },
     ids: { uuidv7: notCalled },
-    tags: { next: notCalled, observeClaimed: notCalled, virtualTime: notCalled },
+    tags: { next: notCalled, ready: notCalled },
     hints: { publish: notCalled },
     events: { emit: notCalled },
     egress: { checkTargetUrl: notCalled, checkTargetHeaders: notCalled },

@@ -3,9 +3,12 @@
 // row.
 import { readFileSync } from 'node:fs'
 import { errorTable } from '@belfry/contract'
+import { commandTable } from '../../packages/cli/src/command-table.ts'
+import { referencePage } from '../../packages/cli/src/reference.ts'
 import { renderConfiguration } from '../../packages/server/src/config/render.ts'
 import { type MetricRow, metricTable } from '../../packages/server/src/telemetry/metric-table.ts'
 import { renderOpenApi } from './openapi.ts'
+import { renderRunStates } from './run-states-page.ts'
 
 export type ReferencePage = {
   /** From the root of the repository. */
@@ -68,8 +71,10 @@ ${table.join('\n')}
 }
 
 export const referencePages: readonly ReferencePage[] = [
+  { file: 'docs/reference/cli.md', render: () => referencePage(commandTable) },
   { file: 'docs/reference/configuration.md', render: () => `${generated}\n\n${renderConfiguration()}` },
   { file: 'docs/reference/errors.md', render: renderErrors },
   { file: 'docs/reference/metrics.md', render: renderMetrics },
+  { file: 'docs/reference/run-states.md', render: renderRunStates },
   { file: 'docs/reference/openapi.json', render: () => renderOpenApi(packageVersion()) },
 ]

@@ -82,6 +82,7 @@ describe('routes', () => {
       () => runs.create({ job: 'j' }),
       () => runs.list({ state: ['failed', 'running'] }).page(),
       () => runs.get(id),
+      () => runs.attempts(id).page(),
       () => runs.cancel(id),
       () => keys.create({ name: 'k', scopes: ['read'] }),
       () => keys.list().page(),

@@ -158,9 +158,10 @@ describe('looking', () => {
       rig.server.store.addSchedule('a'),
       rig.server.store.addSchedule('b', { state: 'paused', nextAt: null }),
     ]
-    expect(await rig.json(['schedule', 'list'])).toEqual({ items: [a, b], nextCursor: null })
+    const items = [a, b].map(({ input: _input, ...listed }) => listed)
+    expect(await rig.json(['schedule', 'list'])).toEqual({ items, nextCursor: null })
     const lines = (await rig.run(['schedule', 'list', '-o', 'jsonl'])).out.trimEnd().split('\n')
-    expect(lines.map((line) => JSON.parse(line) as Schedule)).toEqual([a, b])
+    expect(lines.map((line) => JSON.parse(line) as Schedule)).toEqual(items)
     expect((await rig.run(['schedule', 'list', '-o', 'name'])).out).toBe('a\nb\n')
     expect((await rig.run(['schedule', 'get', 'a', '-o', 'yaml'])).out).toContain('\nevery: 5m\n')
     expect(await rig.json(['schedule', 'get', 'b'])).toEqual(b)

@@ -1,6 +1,6 @@
 /**
- * The checker of cluster tests must be able to fail: a world in which all promises held is clean, and each kind of fault,
- * put into it by hand, is named, and nothing else with it.
+ * The checker of cluster tests must be able to fail: a world in which all promises held is clean, and each
+ * kind of fault, put into it by hand, is named, and nothing else with it.
  */
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
@@ -37,7 +37,8 @@ async function occurrence(sql: pg.Client, scheduleId: string, atMs: number, runI
 async function attempt(sql: pg.Client, runId: string, number: number, ending: AttemptEnding): Promise<void> {
   const { outcome, state = null, reason = null, epoch = number } = ending
   await sql.query(
-    `INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, retry_at)
+    `INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason,
+       started_at, retry_at)
      VALUES ($1, $2, $3, $4, $5, $6, $7, now(), CASE WHEN $6::text IS NULL THEN now() END)`,
     [runId, number, tenantId, epoch, outcome, state, reason],
   )
@@ -68,10 +69,14 @@ const forget = async (sql: pg.Client, table: 'occurrence' | 'attempt', column: s
   await sql.query(`DELETE FROM belfry.${table} WHERE ${column} = $1`, [id])
 }
 
-const alive = `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at,
-  timeout_ms) VALUES ($1, $2, $1, 1, 'default', 'http', 0, 0, now(), 1000)`
-const waiting = `INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority,
-  timeout_ms, lease_epoch, attempt, crash_count) VALUES ($1, $2, $1, 1, now(), 0, 'default', 'http', 0, 1000, 1, 1, 0)`
+const alive = `
+  INSERT INTO belfry.ready
+    (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms)
+  VALUES ($1, $2, $1, 1, 'default', 'http', 0, 0, now(), 1000)`
+const waiting = `
+  INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority,
+    timeout_ms, lease_epoch, attempt, crash_count)
+  VALUES ($1, $2, $1, 1, now(), 0, 'default', 'http', 0, 1000, 1, 1, 0)`
 
 const faults: readonly Fault[] = [
   {
@@ -96,7 +101,8 @@ const faults: readonly Fault[] = [
     kind: 'an occurrence that was skipped',
     commit: async ({ sql, calls }) => {
       calls.shift()
-      const skip = `UPDATE belfry.occurrence SET outcome = 'skipped', reason = 'overlap', run_id = NULL WHERE schedule_id = $1`
+      const skip = `UPDATE belfry.occurrence SET outcome = 'skipped', reason = 'overlap', run_id = NULL
+        WHERE schedule_id = $1`
       await sql.query(skip, [least.scheduleId])
     },
     named: [`${where(least)} did not run: skipped`],

@@ -1,10 +1,10 @@
 /**
- * A Belfry with nothing to do does next to nothing: one process with all roles and 1,000 schedules far ahead, watched for
- * half a minute. Bounded is what it asks Postgres: the scheduler looks ahead twice a minute and never each second, the one
- * poll of the worker comes once a second at most, and all roles together stay below two transactions a second. The
- * processor time is printed, and bounded with room for slow machines.
+ * A Belfry with nothing to do does next to nothing: one process with all roles and 1,000 schedules far ahead,
+ * watched for half a minute. Bounded is what it asks Postgres: the scheduler looks ahead twice a minute and
+ * never each second, the one poll of the worker comes once a second at most, and all roles together stay
+ * below two transactions a second. The processor time is printed, and bounded with room for slow machines.
  */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from '@belfry/sdk'
 import { expect, it } from 'vitest'
@@ -38,10 +38,19 @@ async function planFarAhead(client: Client, target: string): Promise<void> {
   }
 }
 
-it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`, async () => {
+it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`, async (context) => {
+  if (!existsSync('/proc/self/stat')) {
+    context.skip('the processor time of another process is read from /proc, which is not here')
+    return
+  }
   // the defaults of a server: the arena's own are short
   const arena = await harness.open({
-    env: { BELFRY_LEASE_MS: '30000', BELFRY_HEARTBEAT_MS: '10000', BELFRY_TERM_MS: '15000', BELFRY_RESCUE_MS: '5000' },
+    env: {
+      BELFRY_LEASE_MS: '30000',
+      BELFRY_HEARTBEAT_MS: '10000',
+      BELFRY_TERM_MS: '15000',
+      BELFRY_RESCUE_MS: '5000',
+    },
   })
   const node = await arena.start('idle')
   await planFarAhead(arena.client(), `${arena.ledger.url}/work`)
@@ -58,9 +67,11 @@ it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`
   const transactions = counts.get('BEGIN') ?? 0
   const named = [...counts].sort((a, b) => b[1] - a[1]).map(([name, count]) => `  ${count} ${name}`)
   const rate = (transactions / seconds).toFixed(2)
-  process.stdout.write(`idle: ${share.toFixed(2)} % of a processor, ${rate} transactions a second\n${named.join('\n')}\n`)
+  process.stdout.write(
+    `idle: ${share.toFixed(2)} % of a processor, ${rate} transactions a second\n${named.join('\n')}\n`,
+  )
 
-  const frame = new Set(['BEGIN', 'COMMIT', 'belfry_enter_scope'])
+  const frame = new Set(['BEGIN', 'COMMIT', 'belfry_enter_scope', 'belfry_enter_scope_by_index'])
   const busiest = [...counts].filter(([name]) => !frame.has(name)).map(([, count]) => count)
   expect(transactions, 'the log must show what is asked').toBeGreaterThan(0)
   expect(transactions, named.join('\n')).toBeLessThan(2 * seconds)

@@ -1,8 +1,8 @@
 /**
- * The proof of the foundation: three real Belfry processes on one real Postgres, 2,000 planned times over 40 seconds,
- * and meanwhile every process is killed -9 and started again in turn, one is stopped past its lease and woken, and
- * Postgres is killed -9 and comes back. Nothing may be lost, nothing may fire that nobody planned, nothing may run twice
- * without a reason on record.
+ * The proof of the foundation: three real Belfry processes on one real Postgres, 2,000 planned times over 40
+ * seconds, and meanwhile every process is killed -9 and started again in turn, one is stopped past its lease
+ * and woken, and Postgres is killed -9 and comes back. Nothing may be lost, nothing may fire that nobody
+ * planned, nothing may run twice without a reason on record.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from '@belfry/sdk'
@@ -19,8 +19,14 @@ const settleMs = 90_000
 
 const harness = arenaHarness()
 
+type Timing = Partial<Parameters<Client['schedules']['create']>[0]>
+
 /** 900 `at`, 21 × 40 `rate`, 40 × 4 cron, 100 `at` at most once: 2,000 planned times. */
-async function plan(client: Client, target: string, firstMs: number): Promise<{
+async function plan(
+  client: Client,
+  target: string,
+  firstMs: number,
+): Promise<{
   expected: ExpectedSchedule[]
   atMostOnce: Set<string>
 }> {
@@ -34,22 +40,27 @@ async function plan(client: Client, target: string, firstMs: number): Promise<{
   const expected: ExpectedSchedule[] = []
   const atMostOnce = new Set<string>()
   let count = 0
-  const add = async (body: object, job: string, times: readonly number[]): Promise<void> => {
+  const add = async (timing: Timing, job: string, times: readonly number[]): Promise<void> => {
     const name = `s-${count++}`
-    const made = await client.request('scheduleCreate', { body: { name, job, ...rules, ...body } as never })
+    const made = await client.schedules.create({ name, job, ...rules, ...timing })
     expected.push({ scheduleId: made.id, times })
     if (job === 'most') atMostOnce.add(made.id)
   }
   const at = (index: number, count: number): number => firstMs + Math.floor((index * windowMs) / count)
-  const series = (stepMs: number): number[] => Array.from({ length: windowMs / stepMs }, (_, k) => firstMs + k * stepMs)
+  const series = (stepMs: number): number[] =>
+    Array.from({ length: windowMs / stepMs }, (_, k) => firstMs + k * stepMs)
   const work: (() => Promise<void>)[] = []
-  for (let index = 0; index < 900; index++) work.push(() => add({ at: iso(at(index, 900)) }, 'least', [at(index, 900)]))
-  for (let index = 0; index < 100; index++) work.push(() => add({ at: iso(at(index, 100)) }, 'most', [at(index, 100)]))
-  for (let index = 0; index < 21; index++) work.push(() => add({ every: '1s', ...bounds }, 'least', series(1_000)))
+  for (let index = 0; index < 900; index++)
+    work.push(() => add({ at: iso(at(index, 900)) }, 'least', [at(index, 900)]))
+  for (let index = 0; index < 100; index++)
+    work.push(() => add({ at: iso(at(index, 100)) }, 'most', [at(index, 100)]))
+  for (let index = 0; index < 21; index++)
+    work.push(() => add({ every: '1s', ...bounds }, 'least', series(1_000)))
   for (let index = 0; index < 40; index++) {
     work.push(() => add({ cron: '*/10 * * * * *', ...bounds }, 'least', series(10_000)))
   }
-  for (let from = 0; from < work.length; from += 20) await Promise.all(work.slice(from, from + 20).map((each) => each()))
+  for (let from = 0; from < work.length; from += 20)
+    await Promise.all(work.slice(from, from + 20).map((each) => each()))
   return { expected, atMostOnce }
 }
 
@@ -89,8 +100,18 @@ it('loses nothing while every process and Postgres are killed in turn', { timeou
   const sql = await untilQuiet(arena, firstMs + windowMs + settleMs)
   harness.defer(() => sql.end())
 
-  const faults = await findFaults({ sql, expected, calls: arena.ledger.calls, atMostOnceScheduleIds: atMostOnce })
-  expect(faults.slice(0, 20), [...arena.nodes.values()].flatMap((node) => node.log.slice(-5)).join('\n')).toEqual([])
-  const lost = await sql.query<{ n: number }>("SELECT count(*)::int AS n FROM belfry.attempt WHERE outcome = 'lost'")
+  const faults = await findFaults({
+    sql,
+    expected,
+    calls: arena.ledger.calls,
+    atMostOnceScheduleIds: atMostOnce,
+  })
+  expect(
+    faults.slice(0, 20),
+    [...arena.nodes.values()].flatMap((node) => node.log.slice(-5)).join('\n'),
+  ).toEqual([])
+  const lost = await sql.query<{ n: number }>(
+    "SELECT count(*)::int AS n FROM belfry.attempt WHERE outcome = 'lost'",
+  )
   expect(lost.rows[0]?.n, 'the chaos must have hit something').toBeGreaterThan(0)
 })

@@ -1,12 +1,14 @@
 /**
- * How a Belfry process ends. One SIGTERM: not ready, no new requests, no new claims; what runs may end, what is left is
- * somebody else's, and nothing of it counts as lost. What runs longer than the drain is cut off: at least once it runs
- * again elsewhere, at most once its outcome is unknown. A second signal ends the process at once.
+ * How a Belfry process ends. One SIGTERM: not ready, no new requests, no new claims; what runs may end, what
+ * is left is somebody else's, and nothing of it counts as lost. What runs longer than the drain is cut off:
+ * at least once it runs again elsewhere, at most once its outcome is unknown. A second signal ends the
+ * process at once.
  */
 import type { Client } from '@belfry/sdk'
 import { describe, expect, it } from 'vitest'
 import { arenaHarness } from './support/arena.ts'
 import type { Arena } from './support/arena.ts'
+import { freeze } from './support/freeze.ts'
 import type { NodeProcess } from './support/node-process.ts'
 import { untilQuiet } from './support/quiet.ts'
 
@@ -120,6 +122,36 @@ describe('SIGTERM', () => {
   })
 })
 
+describe('SIGTERM while the database does not answer', () => {
+  it.each(['down', 'frozen'] as const)('%s: ends by itself all the same', async (how) => {
+    const arena = await harness.open({ env: { BELFRY_DRAIN_MS: '1000' } })
+    const node = await arena.start('a')
+    await makeJob(arena.client(), 'held', `${arena.ledger.url}/held`)
+    const [runId = ''] = await enqueue(arena.client(), 'held', 1)
+    await expect.poll(arena.ledger.holding, soon).toBe(1)
+    let back = (): Promise<void> | void => arena.startPostgres()
+    if (how === 'down') await arena.stopPostgres()
+    else {
+      const frozen = await freeze(arena, false)
+      harness.defer(frozen.thaw)
+      back = frozen.thaw
+    }
+
+    node.signal('SIGTERM')
+    const sentMs = performance.now()
+    expect(await ended(node, 60_000), node.log.slice(-5).join('\n')).toBe(0)
+    process.stdout.write(
+      `shutdown: database ${how}, ended after ${Math.round(performance.now() - sentMs)} ms\n`,
+    )
+
+    await back()
+    arena.ledger.release()
+    await arena.start('b')
+    const run = await arena.client('b').waitForRun(runId, { timeoutMs: 30_000 })
+    expect(run.attemptList.map((attempt) => attempt.outcome)).toEqual(['lost', 'succeeded'])
+  })
+})
+
 describe('a second signal', () => {
   it.each([
     ['SIGTERM', 'SIGTERM'],
@@ -138,11 +170,15 @@ describe('a second signal', () => {
     const sentMs = performance.now()
     node.signal(second)
     expect(await ended(node, 5_000)).toBe(130)
-    process.stdout.write(`shutdown: ended ${Math.round(performance.now() - sentMs)} ms after the second signal\n`)
+    process.stdout.write(
+      `shutdown: ended ${Math.round(performance.now() - sentMs)} ms after the second signal\n`,
+    )
 
     arena.ledger.release()
     const client = arena.client('b')
-    await expect.poll(async () => (await client.runs.get(runId)).state, { ...soon, timeout: 30_000 }).toBe('succeeded')
+    await expect
+      .poll(async () => (await client.runs.get(runId)).state, { ...soon, timeout: 30_000 })
+      .toBe('succeeded')
     const run = await client.runs.get(runId)
     expect(run.attemptList.map((attempt) => attempt.outcome)).toEqual(['lost', 'succeeded'])
   })

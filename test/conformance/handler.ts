@@ -26,7 +26,7 @@ export interface SeenInvocation {
 
 export interface HandlerHarness {
   readonly handler: Handler
-  /** A request whose target plays the scenario. */
+  /** A request whose target plays the scenario. Its signal fires at its timeout, unless it is given. */
   request(scenario: HandlerScenario, changes?: Partial<HandlerRequest>): HandlerRequest
   /** What the executed code saw, in order. */
   invocations(): readonly SeenInvocation[]
@@ -129,7 +129,7 @@ function endings(harness: () => HandlerHarness): void {
       expect(performance.now() - firedMs).toBeLessThan(soonMs)
     })
 
-    it('ends by itself at the timeout of the attempt', async () => {
+    it('ends at the timeout of the attempt, and says that it was that', async () => {
       const startedMs = performance.now()
       const result = await harness().handler.execute(harness().request('never_ends', { timeoutMs: 150 }))
       const tookMs = performance.now() - startedMs

@@ -2,7 +2,7 @@
 // exclusive, and only for the living. An adapter's test calls this with a way to make the queue on the
 // fixture's database.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { QueueShare, RunQueue } from '../../packages/server/src/ports/run-queue.ts'
+import type { QueueShare, ReadyCursor, RunQueue } from '../../packages/server/src/ports/run-queue.ts'
 import { createRunningFixture, newId, type RunningFixture, type TestJob } from '../support/running.ts'
 
 export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixture) => RunQueue): void {
@@ -31,6 +31,15 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
     })
     const claim = (shares: readonly QueueShare[] = [share()], session = sessionId) =>
       queue.claim({ sessionId: session, shares, handlers: ['http'], deadlineMarginMs: 1_000 })
+    const readyNames = async () => (await queue.readyQueues(null)).found.map((each) => each.queue).sort()
+    const floodQueues = (count: number) =>
+      fixture.database.sql(
+        `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
+           available_at, timeout_ms)
+         SELECT gen_random_uuid(), $1, $2, 1, 'flood-' || n, 'http', n, 0, now(), 1000
+         FROM generate_series(1, $3::int) AS n`,
+        [fixture.tenantId, job.id, count],
+      )
     const ids = (runs: readonly { runId: string }[]) => runs.map((run) => run.runId)
 
     test('an empty queue answers no runs, and the time', async () => {
@@ -124,7 +133,7 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
         share({ queue: 'b', limit: 5, minTag: 1_001 }),
       ])
       expect(ids(runs)).toEqual([...a.slice(0, 2), ...b.slice(1)])
-      expect([...(await queue.activeQueues())].sort()).toEqual(['a', 'b', 'c'])
+      expect(await readyNames()).toEqual(['a', 'b', 'c'])
     })
 
     test('runs of a handler that the worker does not have stay', async () => {
@@ -133,11 +142,64 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
       expect(none).toMatchObject({ runs: [], alive: true })
     })
 
-    test('a queue whose runs are all claimed is not active', async () => {
+    test('a queue whose runs are all claimed is not ready', async () => {
       await fixture.addRuns(job, 2)
-      expect(await queue.activeQueues()).toEqual(['default'])
+      expect(await readyNames()).toEqual(['default'])
       await claim()
-      expect(await queue.activeQueues()).toEqual([])
+      expect(await queue.readyQueues(null)).toEqual({ found: [], next: null })
+    })
+
+    test('a look shows whose the queues are, and the weight of each tenant', async () => {
+      const heavy = await fixture.addTenant(3)
+      await fixture.addRuns(job, 2)
+      await fixture.addRuns(await fixture.addJob({}, heavy), 1)
+      const { found, next } = await queue.readyQueues(null)
+      expect(found).toHaveLength(2)
+      expect(found).toContainEqual({ queue: 'default', tenantId: fixture.tenantId, weight: 1 })
+      expect(found).toContainEqual({ queue: 'default', tenantId: heavy, weight: 3 })
+      expect(next).toBeNull()
+    })
+
+    test('however many queues a tenant names, the first look shows every tenant, and later ones the rest', async () => {
+      await floodQueues(10_000)
+      const other = await fixture.addTenant()
+      await fixture.addRuns(await fixture.addJob({}, other), 1, { queue: 'zzz' })
+      const seen = new Set<string>()
+      const cursors: (ReadyCursor | null)[] = [null]
+      for (const cursor of cursors) {
+        const { found, next } = await queue.readyQueues(cursor)
+        expect(found.length).toBeLessThanOrEqual(1_000)
+        expect(found).toContainEqual({ queue: 'zzz', tenantId: other, weight: 1 })
+        for (const each of found) seen.add(each.queue)
+        if (next !== null) cursors.push(next)
+      }
+      expect(seen.size).toBe(10_001)
+    })
+
+    test('however many tenants there are, looks come to all of them', async () => {
+      const tenants = await Promise.all(Array.from({ length: 130 }, () => fixture.addTenant()))
+      for (const tenant of tenants) await fixture.addRuns({ ...job, tenantId: tenant }, 1)
+      const first = await queue.readyQueues(null)
+      const second = await queue.readyQueues(first.next)
+      const seen = [...first.found, ...second.found].map((each) => each.tenantId)
+      expect([...seen].sort()).toEqual([...tenants].sort())
+      expect(second.next).toBeNull()
+    })
+
+    test('a claim that finds nothing locks nothing, and so writes nothing', async () => {
+      // a row lock leaves the number of its transaction in the row
+      const locker = async () =>
+        (
+          await fixture.database.sql<{ xmax: string }>(
+            'SELECT xmax::text FROM belfry.session WHERE id = $1',
+            [sessionId],
+          )
+        )[0]?.xmax
+      expect((await claim()).alive).toBe(true)
+      expect(await locker()).toBe('0')
+      await fixture.addRuns(job, 1)
+      expect((await claim()).runs).toHaveLength(1)
+      expect(await locker()).not.toBe('0')
     })
   })
 }

@@ -35,7 +35,7 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
       const pages: DueTimer[][] = []
       let cursor: string | null = null
       do {
-        const page = await rig.index.scan({ shards: only, horizonMs, limit, cursor })
+        const page = await rig.index.scan({ shards: only, horizonMs, limit, cursor, fromMs: null })
         pages.push([...page.timers])
         cursor = page.cursor
       } while (cursor !== null && pages.length < 1_000)
@@ -43,7 +43,7 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
     }
 
     test('tells all of a timer, and the time of the read also when there is none', async () => {
-      expect(await rig.index.scan({ shards, horizonMs, limit: 10, cursor: null })).toEqual({
+      expect(await rig.index.scan({ shards, horizonMs, limit: 10, cursor: null, fromMs: null })).toEqual({
         timers: [],
         cursor: null,
         nowMs: rig.nowMs,
@@ -51,7 +51,13 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
       const [scheduleId, runId] = [rig.idInShard(5), rig.idInShard(63)]
       await rig.addSchedule({ id: scheduleId, dueAtMs: rig.nowMs + 123, scheduledForMs: rig.nowMs - 7 })
       await rig.addRun({ id: runId, dueAtMs: rig.nowMs + 55 })
-      const { timers, cursor } = await rig.index.scan({ shards, horizonMs, limit: 10, cursor: null })
+      const { timers, cursor } = await rig.index.scan({
+        shards,
+        horizonMs,
+        limit: 10,
+        cursor: null,
+        fromMs: null,
+      })
       expect(cursor).toBeNull()
       expect(timers).toEqual([
         {
@@ -61,6 +67,7 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
           dueAtMs: rig.nowMs + 55,
           queue: 'default',
           priority: 0,
+          tenantWeight: 1,
           tenantId: rig.tenantId,
         },
         {
@@ -79,6 +86,16 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
       for (const inMs of [-86_400_000, 0, horizonMs - 1, horizonMs, horizonMs + 1]) await addAt(1, inMs)
       const [page] = await readAll(100)
       expect(page?.map(({ dueAtMs }) => dueAtMs - rig.nowMs)).toEqual([-86_400_000, 0, horizonMs - 1])
+    })
+
+    test('from a due instant on, and not beyond one that is past', async () => {
+      for (const inMs of [-5_000, -1_001, -1_000, 0, 10]) await addAt(1, inMs)
+      const scan = async (fromMs: number | null, aheadMs: number): Promise<number[]> => {
+        const part = { shards, horizonMs: aheadMs, limit: 10, cursor: null, fromMs }
+        return (await rig.index.scan(part)).timers.map(({ dueAtMs }) => dueAtMs - rig.nowMs)
+      }
+      expect(await scan(rig.nowMs - 1_000, horizonMs)).toEqual([-1_000, 0, 10])
+      expect(await scan(null, -1_000)).toEqual([-5_000, -1_001])
     })
 
     test('only the shards asked for', async () => {

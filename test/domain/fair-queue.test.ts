@@ -11,6 +11,13 @@ const run = (tenantId: string, more: { weight?: number; priority?: number; queue
   ...more,
 })
 
+/** One that knows of its queues that nothing was served yet. */
+function clockOf(queues: readonly string[] = ['default']) {
+  const clock = createTagClock()
+  for (const queue of queues) clock.observeClaimed(queue, 0)
+  return clock
+}
+
 /** Serves a queue lowest tag first, telling the clock about each claim, and answers who was served. */
 function serve(
   clock: ReturnType<typeof createTagClock>,
@@ -30,7 +37,7 @@ function serve(
 
 describe('tags of one process', () => {
   test('a flood of one tenant delays the next run of another by about one', () => {
-    const clock = createTagClock()
+    const clock = clockOf()
     const waiting = Array.from({ length: 10_000 }, () => ({ who: 'a', tag: clock.next(run('a')) }))
     serve(clock, waiting, 500)
     waiting.push({ who: 'b', tag: clock.next(run('b')) })
@@ -38,7 +45,7 @@ describe('tags of one process', () => {
   })
 
   test('tenants that always have something waiting are served by weight', () => {
-    const clock = createTagClock()
+    const clock = clockOf()
     const waiting: { who: string; tag: number }[] = []
     for (let i = 0; i < 900; i++) waiting.push({ who: 'light', tag: clock.next(run('light')) })
     for (let i = 0; i < 900; i++) waiting.push({ who: 'heavy', tag: clock.next(run('heavy', { weight: 2 })) })
@@ -49,7 +56,7 @@ describe('tags of one process', () => {
   })
 
   test('a tenant that was idle saves up nothing', () => {
-    const clock = createTagClock()
+    const clock = clockOf()
     const early = clock.next(run('b'))
     clock.observeClaimed('default', 5_000)
     expect(clock.next(run('b'))).toBe(5_001)
@@ -57,7 +64,7 @@ describe('tags of one process', () => {
   })
 
   test('queues have each their own time', () => {
-    const clock = createTagClock()
+    const clock = clockOf(['fast', 'slow'])
     clock.observeClaimed('fast', 1_000_000)
     expect(clock.next(run('a', { queue: 'slow' }))).toBe(1)
     expect(clock.virtualTime('fast')).toBe(1_000_000)
@@ -65,14 +72,14 @@ describe('tags of one process', () => {
   })
 
   test('virtual time only grows', () => {
-    const clock = createTagClock()
+    const clock = clockOf()
     clock.observeClaimed('default', 10)
     clock.observeClaimed('default', 3)
     expect(clock.virtualTime('default')).toBe(10)
   })
 
   test('forgets tenants that were served, and stays bounded', () => {
-    const clock = createTagClock()
+    const clock = clockOf()
     for (let i = 0; i < 30_000; i++) {
       clock.next(run(`tenant-${i}`))
       clock.observeClaimed('default', i)
@@ -83,7 +90,7 @@ describe('tags of one process', () => {
 
 describe('priority', () => {
   test('a high one overtakes the own backlog and nobody else', () => {
-    const clock = createTagClock()
+    const clock = clockOf()
     const waiting = Array.from({ length: 1_000 }, () => ({ who: 'a', tag: clock.next(run('a')) }))
     waiting.push({ who: 'urgent', tag: clock.next(run('a', { priority: 100 })) })
     waiting.push({ who: 'b', tag: clock.next(run('b')) })
@@ -94,7 +101,7 @@ describe('priority', () => {
   })
 
   test('a tenant that gives everything the highest priority gains a bounded lead', () => {
-    const clock = createTagClock()
+    const clock = clockOf()
     const waiting: { who: string; tag: number }[] = []
     for (let i = 0; i < 2_000; i++)
       waiting.push({ who: 'loud', tag: clock.next(run('loud', { priority: 100 })) })
@@ -105,7 +112,7 @@ describe('priority', () => {
   })
 
   test('a low one is served in the end, however many come after it', () => {
-    const clock = createTagClock()
+    const clock = clockOf()
     const waiting = [{ who: 'low', tag: clock.next(run('a', { priority: -100 })) }]
     const served: string[] = []
     for (let i = 0; i < 300; i++) {

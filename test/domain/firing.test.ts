@@ -143,7 +143,7 @@ describe('the chain of planned times', () => {
 })
 
 describe('after a long outage', () => {
-  test('a rate of a second over a year: a thousand rows and one that sums the rest', () => {
+  test('a rate of a second over a year: some rows and one that sums the rest', () => {
     const count = (365 * dayMs) / 1_000
     const { occurrences, next } = planFire(policy(), every(1_000), at(t0), t0 + 365 * dayMs)
     expect(occurrences).toHaveLength(maxMissedRows + 2)
@@ -167,7 +167,7 @@ describe('after a long outage', () => {
     const all = { policy: 'all' as const, windowMs: 365 * dayMs, maxRuns: 1_000 }
     const { occurrences } = planFire(policy({ catchUp: all }), cron('* * * * *'), at(t0), t0 + 10 * dayMs)
     expect(occurrences.filter(({ outcome }) => outcome === 'ran')).toHaveLength(1_000)
-    expect(occurrences).toHaveLength(2_001)
+    expect(occurrences).toHaveLength(1_000 + maxMissedRows + 1)
     expect(occurrences.reduce((sum, { missedCount }) => sum + missedCount, 0)).toBe(10 * 1_440 + 1)
     expect(occurrences.at(-1)).toMatchObject({ scheduledForMs: t0 + 10 * dayMs, outcome: 'ran' })
   })

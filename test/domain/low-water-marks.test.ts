@@ -81,4 +81,27 @@ describe('low-water marks', () => {
     expect(marks.minTag('a', 2_000)).toBe(9)
     expect(marks.minTag('b', 2_000)).toBe(-Infinity)
   })
+
+  test('of ten thousand queues are kept, and the least recently used goes first', () => {
+    const marks = createLowWaterMarks()
+    const report = (queue: string, nowMs: number): void =>
+      marks.report({ queue, minTag: -Infinity, highestTag: 9, filled: true, durationMs: 60_000 }, nowMs)
+    for (let n = 0; n < 10_000; n++) report(`q${n}`, 0)
+    expect(marks.minTag('q0', 2_000)).toBe(9)
+    report('one more', 2_000)
+    expect(marks.minTag('q0', 2_000)).toBe(9)
+    expect(marks.minTag('q2', 2_000)).toBe(9)
+    expect(marks.minTag('q1', 2_000)).toBe(-Infinity)
+  })
+
+  test('follow a busy queue at a distance of a second, and of an eighth of one more at most', () => {
+    const queue = harness()
+    queue.claim(0, 0, { durationMs: 60_000 })
+    for (let atMs = 1; atMs < 9_000; atMs++) {
+      const mark = queue.claim(atMs, atMs)
+      if (atMs < 1_500) continue
+      expect(mark).toBeLessThanOrEqual(atMs - 1_000)
+      expect(mark).toBeGreaterThanOrEqual(atMs - 1_130)
+    }
+  })
 })

@@ -1,7 +1,7 @@
 // Idempotency-Key: the same request once, whatever happens in between; another request refused; failures not
 // kept; the secret of a key never stored.
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
+import { eventually, httpJob, startTestApi, type TestApi } from '../support/api.ts'
 
 let t: TestApi
 beforeAll(async () => {
@@ -58,6 +58,31 @@ it('makes one run of twenty that race', async () => {
   expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
   expect(answers.filter(({ headers }) => headers['idempotency-replayed'] === 'true')).toHaveLength(19)
   expect((await t.counts())['run']).toBe((before['run'] ?? 0) + 1)
+})
+
+it('is told to come back when the first request takes long, and holds no connection until then', async () => {
+  const lock = await t.database.hold("SELECT 1 FROM belfry.job WHERE name = 'known' FOR UPDATE")
+  await lock.take()
+  try {
+    const body = { name: 'slow', every: '1h', job: 'known' }
+    const send = () => t.call('POST', '/v1/schedules', withKey('slow', body))
+    const first = send()
+    await eventually(async () => (await t.database.waiting()) === 1)
+    const startedMs = performance.now()
+    const others = await Promise.all(Array.from({ length: 4 }, send))
+    expect(performance.now() - startedMs).toBeLessThan(6_000)
+    for (const other of others) {
+      expect(other.body).toMatchObject({ status: 409, code: 'idempotency_key_busy', retryable: true })
+      expect(other.body.errors[0]?.pointer).toBe('/headers/idempotency-key')
+      expect(other.headers['retry-after']).toBe('1')
+    }
+    await lock.release()
+    const done = await first
+    expect(done.status).toBe(201)
+    expect((await send()).body).toEqual(done.body)
+  } finally {
+    await lock.release()
+  }
 })
 
 it('does not keep failures: the same key works once the cause is gone', async () => {

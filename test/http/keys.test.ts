@@ -1,5 +1,7 @@
 // Keys: who may make which, how they end, and how fast that shows.
+import { createHash, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { KeyDirectory } from '../../packages/server/src/ports/credentials.ts'
 import { createKeyDirectory } from '../../packages/server/src/postgres/catalog/key-store.ts'
 import { createAuthenticator } from '../../packages/server/src/security/credentials.ts'
 import { eventually, httpJob, startTestApi, type TestApi } from '../support/api.ts'
@@ -54,6 +56,13 @@ describe('making keys', () => {
     expect(second.body).toMatchObject({ status: 409, code: 'name_taken', errors: [{ pointer: '/name' }] })
     await t.call('POST', `/v1/keys/${first.body.id}/revoke`)
     expect((await t.call('POST', '/v1/keys', { body: { name: 'ci', scopes: ['read'] } })).status).toBe(201)
+  })
+
+  it('a dry run shows no secret, for none would work', async () => {
+    const before = await t.counts()
+    const dry = await t.call('POST', '/v1/keys?dryRun=true', { body: keyBody(['read']) })
+    expect([dry.status, dry.body.secret]).toEqual([201, null])
+    expect(await t.counts()).toEqual(before)
   })
 
   it('an end in the past is refused, one ahead is kept', async () => {
@@ -124,7 +133,148 @@ describe('keys that end', () => {
   })
 })
 
+/** Counts what is asked of the database. */
+function countingDirectory() {
+  const directory = createKeyDirectory({ db: t.db })
+  const asked = { found: 0, touched: 0 }
+  const counting: KeyDirectory = {
+    findByPrefix: (prefix) => {
+      asked.found += 1
+      return directory.findByPrefix(prefix)
+    },
+    touch: (keyId) => {
+      asked.touched += 1
+      return directory.touch(keyId)
+    },
+  }
+  return { asked, counting }
+}
+const randomKey = () => `bfy_${randomBytes(6).toString('hex')}_${randomBytes(32).toString('base64url')}`
+
+describe('what is remembered of keys', () => {
+  it('asks once for all who come with a key at the same time', async () => {
+    const { asked, counting } = countingDirectory()
+    const authenticator = createAuthenticator({ directory: counting, clock: realClock })
+    const found = await Promise.all(Array.from({ length: 50 }, () => authenticator.authenticate(t.adminKey)))
+    expect(new Set(found.map((each) => each?.tenantId))).toEqual(new Set([t.tenantId]))
+    expect(asked).toEqual({ found: 1, touched: 1 })
+  })
+
+  it('is dropped one by one beyond the limit, never all at once', async () => {
+    const asked: string[] = []
+    const touched: string[] = []
+    const secretHash = (secret: string) => createHash('sha256').update(secret).digest()
+    const secret = 's'.repeat(43)
+    const directory: KeyDirectory = {
+      findByPrefix: async (prefix) => {
+        asked.push(prefix)
+        return {
+          keyId: prefix,
+          tenantId: 't',
+          tenantName: 't',
+          tenantCreatedAtMs: 0,
+          scopes: ['read'],
+          secretHash: secretHash(secret),
+          expiresInMs: null,
+        }
+      },
+      touch: async (keyId) => void touched.push(keyId),
+    }
+    const authenticator = createAuthenticator({ directory, clock: { ...realClock, monotonicMs: () => 0 } })
+    const keyOf = (n: number) => `bfy_${String(n).padStart(12, '0')}_${secret}`
+    for (let n = 0; n <= 10_000; n++) await authenticator.authenticate(keyOf(n))
+    asked.length = 0
+    touched.length = 0
+    for (let n = 1; n <= 10_000; n++) await authenticator.authenticate(keyOf(n))
+    expect([asked, touched]).toEqual([[], []])
+    await authenticator.authenticate(keyOf(0))
+    expect([asked, touched]).toEqual([['000000000000'], ['000000000000']])
+  })
+
+  it('never outlives a key that is revoked while it is looked up', async () => {
+    const { body } = await t.call('POST', '/v1/keys', { body: keyBody(['read']) })
+    const directory = createKeyDirectory({ db: t.db })
+    const looked = Promise.withResolvers<void>()
+    const authenticator = createAuthenticator({
+      directory: {
+        ...directory,
+        findByPrefix: async (prefix) => {
+          const stored = await directory.findByPrefix(prefix)
+          await looked.promise
+          return stored
+        },
+      },
+      clock: realClock,
+    })
+    const early = authenticator.authenticate(body.secret)
+    await eventually(async () => t.db.stats().idle === t.db.stats().open)
+    await t.call('POST', `/v1/keys/${body.id}/revoke`)
+    authenticator.forget(body.id)
+    looked.resolve()
+    await early
+    expect(await authenticator.authenticate(body.secret)).toBeUndefined()
+  })
+})
+
 describe('limits', () => {
+  it('guesses beyond the limit cost no query, also when they come all at once', async () => {
+    const { asked, counting } = countingDirectory()
+    const small = await startTestApi({
+      authenticator: createAuthenticator({ directory: counting, clock: realClock }),
+      limits: { failuresPerMinute: 5 },
+    })
+    try {
+      const guess = (key: string) => small.call('GET', '/v1/whoami', { key })
+      expect((await guess(t.adminKey)).status).toBe(200)
+      asked.found = 0
+      const answers = await Promise.all(Array.from({ length: 40 }, () => guess(randomKey())))
+      expect(asked.found).toBe(5)
+      expect(answers.filter(({ status }) => status === 401)).toHaveLength(5)
+      const limited = answers.filter(({ status }) => status === 429)
+      expect(limited).toHaveLength(35)
+      expect(limited.map(({ headers }) => Number(headers['retry-after']))).not.toContain(0)
+      // who has proved his key before goes on, also when it has to be looked up again
+      expect((await guess(t.adminKey)).status).toBe(200)
+    } finally {
+      await small.close()
+    }
+  })
+
+  it('right keys are not counted as attempts that failed', async () => {
+    const small = await startTestApi({ limits: { failuresPerMinute: 1 } })
+    try {
+      for (let n = 0; n < 5; n++) {
+        const key = await small.keyFor('acme', ['read'])
+        expect((await small.call('GET', '/v1/whoami', { key })).status).toBe(200)
+      }
+    } finally {
+      await small.close()
+    }
+  })
+
+  it('one key has so many requests under way and no more; others are not held up', async () => {
+    const small = await startTestApi({ limits: { inFlightPerKey: 2 } })
+    const lock = await small.database.hold('SELECT 1 FROM belfry.job FOR UPDATE')
+    try {
+      const { body: job } = await small.call('POST', '/v1/jobs', { body: httpJob('held') })
+      await lock.take()
+      const edit = () => small.call('PATCH', `/v1/jobs/${job.id}`, { body: { description: 'x' } })
+      const held = [edit(), edit()]
+      await eventually(async () => (await small.database.waiting()) === 2)
+      const refused = await edit()
+      expect(refused.body).toMatchObject({ status: 429, code: 'too_many_requests', retryable: true })
+      expect(refused.headers['retry-after']).toBe('1')
+      const other = await small.keyFor('acme', ['read'])
+      expect((await small.call('GET', '/v1/jobs', { key: other })).status).toBe(200)
+      await lock.release()
+      expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200])
+      expect((await edit()).status).toBe(200)
+    } finally {
+      await lock.release()
+      await small.close()
+    }
+  })
+
   it('answers 429 with Retry-After beyond the rate of a key, and leaves other keys alone', async () => {
     const small = await startTestApi({ limits: { perKeyPerMinute: 3, failuresPerMinute: 2 } })
     try {

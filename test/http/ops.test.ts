@@ -98,6 +98,34 @@ describe('the log', () => {
   })
   const logger = createLogger({ version: '1', level: 'debug', destination })
 
+  it('has whole milliseconds, at every depth', () => {
+    const lines: string[] = []
+    const destination = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        lines.push(chunk.toString())
+        done()
+      },
+    })
+    const events = createEventLog(createLogger({ level: 'debug', version: '1', destination }))
+    events.emit('attempt_ended', {
+      ...ended,
+      durationMs: 1_500.123456,
+      queue: 'q',
+      outcome: 'succeeded',
+      state: 'succeeded',
+    })
+    events.emit('runs_claimed', { queue: 'q', count: 2, durationMs: 0.4, waitsMs: [10.6, 3.2] })
+    events.emit('occurrences_fired', {
+      durationMs: 1.5,
+      outcomes: [{ scheduleId: 's', scheduledFor: 0, outcome: 'ran', lateMs: 7.25 }],
+    })
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { durationMs: 1_500 },
+      { durationMs: 0, waitsMs: [11, 3] },
+      { durationMs: 2, outcomes: [{ lateMs: 7 }] },
+    ])
+  })
+
   it('is a JSON line an event, at the level that it deserves', () => {
     const events = createEventLog(logger)
     events.emit('attempt_ended', {

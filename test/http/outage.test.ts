@@ -1,12 +1,13 @@
 // When the database or the server itself is on its way out: every answer is still a problem with a code.
 import { connect } from 'node:net'
+import { BelfryError } from '@belfry/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createPostgresCatalog } from '../../packages/server/src/postgres/catalog/catalog.ts'
 import { createKeyDirectory } from '../../packages/server/src/postgres/catalog/key-store.ts'
 import { openDatabase } from '../../packages/server/src/postgres/database.ts'
 import { createAuthenticator } from '../../packages/server/src/security/credentials.ts'
-import { startTestApi, type TestApi } from '../support/api.ts'
-import { realClock } from '../support/real-clock.ts'
+import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
+import { realClock, realRandom } from '../support/real-clock.ts'
 
 let t: TestApi
 beforeAll(async () => {
@@ -19,6 +20,7 @@ describe('the database', () => {
     const db = openDatabase({
       connection: { host: '/nowhere', user: 'belfry', database: 'belfry' },
       clock: realClock,
+      random: realRandom,
     })
     const lonely = await startTestApi(
       part === 'catalog'
@@ -71,6 +73,44 @@ describe('the database', () => {
     await readOnly(false)
     await reconnect()
     expect((await settled('POST', '/v1/jobs', { body })).status).toBe(201)
+  })
+})
+
+describe('a commit of unknown outcome', () => {
+  it('is answered as such, and what it may have stored is hinted all the same', async () => {
+    const lost = await startTestApi()
+    const catalog = createPostgresCatalog({ db: lost.db })
+    const unlucky = await startTestApi({
+      catalog: {
+        ...catalog,
+        within: async (access, work) => {
+          const result = await catalog.within(access, work)
+          if (access.readOnly || access.dryRun) return result
+          throw new BelfryError('database_unavailable', 'The connection broke at COMMIT.')
+        },
+      },
+      authenticator: createAuthenticator({
+        directory: createKeyDirectory({ db: lost.db }),
+        clock: realClock,
+      }),
+    })
+    const call = (path: string, body: object) => unlucky.call('POST', path, { body, key: lost.adminKey })
+    try {
+      expect((await call('/v1/jobs', httpJob('j'))).status).toBe(503)
+      expect((await call('/v1/schedules?dryRun=true', { name: 's', job: 'j', every: '1h' })).status).toBe(201)
+      expect(unlucky.hints).toEqual([])
+      expect((await call('/v1/schedules', { name: 's', job: 'j', every: '1h' })).status).toBe(503)
+      const [timer] = await lost.database.sql<{ shard: number }>('SELECT shard FROM belfry.timer')
+      expect(unlucky.hints).toEqual([{ topic: 'timers', key: String(timer?.shard) }])
+      expect((await call('/v1/runs', { job: 'j' })).body.code).toBe('database_unavailable')
+      expect(unlucky.hints.at(-1)).toEqual({ topic: 'ready', key: 'default' })
+      expect((await call('/v1/runs', { job: 'none' })).status).toBe(404)
+      expect(unlucky.hints).toHaveLength(2)
+      expect(unlucky.events).toEqual([])
+    } finally {
+      await unlucky.close()
+      await lost.close()
+    }
   })
 })
 

@@ -60,6 +60,7 @@ const cases: Readonly<Record<RouteName, Case>> = {
   runCreate: { options: () => ({ body: { job: 'job-0' } }) },
   runList: {},
   runGet: { thing: 'run' },
+  attemptList: { thing: 'run' },
   runCancel: { thing: 'run' },
 }
 const names = Object.keys(routes) as RouteName[]

@@ -30,10 +30,10 @@ it('walks the index backwards and sorts nothing', async () => {
     `EXPLAIN (GENERIC_PLAN) ${listRunsInStates.text}`,
   )
   const lines = rows.map((row) => row['QUERY PLAN'].trim())
-  const start = lines.findIndex((line) => line.startsWith('CTE page'))
+  const start = lines.findIndex((line) => line.startsWith('CTE looked'))
   const page = lines.slice(
     start,
-    lines.findIndex((line, index) => index > start && line.includes('CTE Scan on page')),
+    lines.findIndex((line, index) => index > start && line.includes('CTE page')),
   )
   expect(page.some((line) => /Index Scan Backward using run_\d+_pkey/.test(line))).toBe(true)
   expect(

@@ -1,12 +1,14 @@
 // Runs over the API: started, seen in each state, canceled, listed. Workers are played by SQL, as the
 // engine's own statements would leave the tables.
-import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
+import { playWorker, type PlayedEnd, type PlayedWorker } from '../support/played-worker.ts'
 
 let t: TestApi
+let worker: PlayedWorker
 beforeAll(async () => {
   t = await startTestApi()
+  worker = playWorker(t.database)
   await t.call('POST', '/v1/jobs', {
     body: httpJob('work', { retry: { maxAttempts: 4 }, queue: 'mail', priority: 5 }),
   })
@@ -16,29 +18,8 @@ afterAll(() => t.close())
 const start = async (more: object = {}) =>
   (await t.call('POST', '/v1/runs', { body: { job: 'work', ...more } })).body
 const get = async (id: string) => (await t.call('GET', `/v1/runs/${id}`)).body
-const claim = async (id: string) => {
-  const session = randomUUID()
-  await t.database.sql(
-    `UPDATE belfry.ready SET session_id = $2, claimed_at = now(), deadline = now() + interval '1 min',
-       attempt = attempt + 1, lease_epoch = lease_epoch + 1 WHERE run_id = $1`,
-    [id, session],
-  )
-  return session
-}
-type End = { outcome?: string; state?: string | null; reason?: string; code?: string; status?: number }
-const end = async (
-  id: string,
-  { outcome = 'succeeded', state = 'succeeded', reason, code, status }: End = {},
-) => {
-  await t.database.sql(
-    `WITH gone AS (DELETE FROM belfry.ready WHERE run_id = $1 RETURNING *)
-     INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state,
-       reason, started_at, retry_at, error_code, error_message, http_status, response)
-     SELECT run_id, attempt, tenant_id, lease_epoch, session_id, $2, $3, $4, claimed_at,
-       CASE WHEN $3::text IS NULL THEN now() + interval '1 min' END, $5, $5, $6, 'answer' FROM gone`,
-    [id, outcome, state, reason ?? null, code ?? null, status ?? null],
-  )
-}
+const claim = (id: string, lateMs?: number) => worker.claim(id, lateMs)
+const end = (id: string, how?: PlayedEnd) => worker.end(id, how)
 
 describe('a run', () => {
   it('starts pending and ready, with what it took from its job', async () => {
@@ -93,13 +74,13 @@ describe('a run', () => {
 
   it('shows the attempt that runs, and those that ended', async () => {
     const { id } = await start()
-    const session = await claim(id)
+    const session = await claim(id, 1_234)
     const running = await get(id)
     expect(running).toMatchObject({ state: 'running', attempts: 1, nextAttemptAt: null })
     expect(running.attemptList).toMatchObject([
       { number: 1, outcome: 'running', workerId: session, leaseEpoch: 1, endedAt: null },
     ])
-    expect(running.lateMs).toBeGreaterThanOrEqual(0)
+    expect(running.lateMs).toBe(1_234)
     await end(id, {
       outcome: 'failed',
       state: 'failed',

@@ -1,6 +1,7 @@
 // Schedules over the API, on virtual time: what is planned first, what an edit moves, pause, resume, trigger,
 // history.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { jitterMs } from '../../packages/server/src/domain/schedule/jitter.ts'
 import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
 
 let t: TestApi
@@ -65,7 +66,10 @@ describe('the first planned time', () => {
     expect((await create({ at: iso(-60_000) })).nextAt).toBe(iso(-60_000))
     const over = await t.call('POST', '/v1/schedules', { body: body({ at: iso(-60_001) }) })
     expect(over.body).toMatchObject({ code: 'invalid_schedule', errors: [{ pointer: '/at' }] })
-    expect((await create({ at: iso(-86_400_000), ifPast: 'runNow' })).nextAt).toBe(iso(0))
+    const now = await create({ at: iso(-86_400_000), ifPast: 'runNow', jitterMs: 3_600_000 })
+    expect(now.nextAt).toBe(iso(0))
+    expect((await timerOf(now.id))?.due_at.toISOString()).toBe(iso(0))
+    expect((await patch(now.id, { jitterMs: 60_000 })).body.nextAt).toBe(iso(0))
   })
 
   it('in a gap or overlap of the clock is told in words', async () => {
@@ -80,9 +84,9 @@ describe('the first planned time', () => {
     const { id, nextAt } = await create({ every: '1h', jitterMs: 600_000 })
     const timer = await timerOf(id)
     expect(timer?.scheduled_for.toISOString()).toBe(nextAt)
-    const delay = (timer?.due_at.getTime() ?? 0) - Date.parse(nextAt)
-    expect(delay).toBeGreaterThanOrEqual(0)
-    expect(delay).toBeLessThan(600_000)
+    const plannedMs = Date.parse(nextAt)
+    const delayMs = jitterMs(id, plannedMs, 600_000, plannedMs + 3_600_000)
+    expect(timer?.due_at.getTime()).toBe(plannedMs + delayMs)
     expect(timer).toMatchObject({ gen: 1, schedule_gen: 1, shard: Number.parseInt(id.slice(-2), 16) & 63 })
     expect(t.hints).toEqual([{ topic: 'timers', key: String(timer?.shard) }])
   })

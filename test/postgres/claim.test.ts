@@ -2,10 +2,11 @@
 // statistics say, and that a claim and the end of its session never cross.
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { claimRuns } from '../../packages/server/src/postgres/statements/claim.ts'
+import { claimRuns, listReadyQueues } from '../../packages/server/src/postgres/statements/claim.ts'
 import { completeAttempts } from '../../packages/server/src/postgres/statements/completion.ts'
+import { handBackRuns } from '../../packages/server/src/postgres/statements/sessions.ts'
 import { listStuckRuns } from '../../packages/server/src/postgres/statements/rescue.ts'
-import { enterScope } from '../../packages/server/src/postgres/statements/transaction.ts'
+import { enterScopeByIndex } from '../../packages/server/src/postgres/statements/transaction.ts'
 import { createRunningFixture, type RunningFixture } from '../support/running.ts'
 
 type PlanNode = {
@@ -44,6 +45,20 @@ const statements = [
     types: `uuid[], bigint[], text[], text[], text[], float8[], text[], float8[], float8[], text[], text[],
         smallint[], text[], boolean[], uuid`,
     args: [...Array.from({ length: 14 }, () => "'{}'"), nobody],
+    indexes: { ready: ['ready_pkey', 'ready_held'] },
+  },
+  {
+    name: 'ready queues',
+    text: listReadyQueues.text,
+    types: 'uuid, int, int, uuid[], text[]',
+    args: [nobody, '100', '1000', "'{}'", "'{}'"],
+    indexes: { ready: ['ready_tenant'] },
+  },
+  {
+    name: 'hand back',
+    text: handBackRuns.text,
+    types: 'uuid, uuid[], bigint[]',
+    args: [nobody, "'{}'", "'{}'"],
     indexes: { ready: ['ready_pkey', 'ready_held'] },
   },
   {
@@ -88,7 +103,13 @@ test('the rows to claim come off the index in order: no sort below the limit', a
   await client.query("UPDATE pg_class SET relpages = 1, reltuples = 1e9 WHERE relname LIKE 'ready%'")
   const [claim] = statements
   const root = await explainTree('force_generic_plan', claim.text, claim.types, claim.args)
-  const path = pathTo(root, (node) => node['Index Name'] === 'ready_claim') ?? []
+  const locking = pathTo(
+    root,
+    (node) =>
+      node['Node Type'] === 'LockRows' &&
+      pathTo(node, (below) => below['Index Name'] === 'ready_claim') !== undefined,
+  )
+  const path = pathTo(locking?.at(-1) ?? root, (node) => node['Index Name'] === 'ready_claim') ?? []
   const locks = path.findLastIndex((node) => node['Node Type'] === 'LockRows')
   expect(path.slice(locks).map((node) => node['Node Type'])).toEqual(['LockRows', 'Index Scan'])
 })
@@ -102,7 +123,7 @@ async function explainTree(
 ): Promise<PlanNode> {
   await client.query('BEGIN')
   try {
-    await client.query(enterScope.text, ['belfry_engine', '', '10000', '10000'])
+    await client.query(enterScopeByIndex.text, ['belfry_engine', '', '10000', '10000'])
     await client.query(`SET LOCAL plan_cache_mode = ${mode}`)
     await client.query(`PREPARE planned (${types}) AS ${text}`)
     const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(

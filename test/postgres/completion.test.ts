@@ -1,5 +1,6 @@
 // Ends of attempts: fenced, whole, repeatable, and never against a cancel.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
 import type { ClaimedRun } from '../../packages/server/src/ports/run-queue.ts'
 import {
   createRunningFixture,
@@ -221,7 +222,7 @@ describe('a cancel that was asked for while the run ran', () => {
     expect(await fixture.place(run.runId)).toMatchObject({ run_state: 'succeeded' })
   })
 
-  test('reaches the worker with the renewal, and keeps the run from being handed back', async () => {
+  test('reaches the worker with the renewal; the run is not handed back but ends', async () => {
     const [asked, other] = await claimed(2)
     if (asked === undefined || other === undefined) throw new Error('too few runs')
     await ask(asked.runId)
@@ -232,6 +233,20 @@ describe('a cancel that was asked for while the run ran', () => {
     const { handedBackRunIds } = await fixture.store.handBack(sessionId, [asked, other])
     expect(handedBackRunIds).toEqual([other.runId])
     expect(await fixture.place(other.runId)).toMatchObject({ place: 'ready', attempt: 0, lease_epoch: 1 })
+    expect(await fixture.place(asked.runId)).toMatchObject({ place: 'ended', run_state: 'canceled' })
+    expect(await fixture.attempts(asked.runId)).toMatchObject([
+      { number: 0, outcome: 'canceled', reason: 'canceled_by_request', error_code: 'canceled' },
+    ])
+    expect(await fixture.store.handBack(sessionId, [asked, other])).toEqual({ handedBackRunIds: [] })
+    expect(await fixture.attempts(asked.runId)).toHaveLength(1)
+  })
+
+  test('does not end a run by a stale hand back', async () => {
+    const run = await claimedOne()
+    await ask(run.runId)
+    await fixture.store.handBack(sessionId, [{ ...run, leaseEpoch: run.leaseEpoch + 1 }])
+    await fixture.store.handBack(await fixture.openSession(), [run])
+    expect(await fixture.place(run.runId)).toMatchObject({ place: 'running' })
   })
 })
 
@@ -261,5 +276,27 @@ describe('a session', () => {
     const held = await fixture.store.heldRuns(sessionId)
     expect(held.map((run) => run.runId).sort()).toEqual(runs.map((run) => run.runId).sort())
     expect(held[0]).toMatchObject({ leaseEpoch: 1, queue: 'default' })
+  })
+})
+
+describe('several who write the same runs at once', () => {
+  test('never wait for each other in a circle, whatever order each has them in', async () => {
+    const db = fixture.database.open({ maxConnections: 6 })
+    const store = createPostgresRunStore({ db, heartbeats: db })
+    for (let round = 0; round < 8; round++) {
+      const runs = (await claimed(300)).toSorted((a, b) => (a.runId < b.runId ? -1 : 1))
+      const back = runs.toReversed()
+      const lost = { outcome: 'lost', runState: 'failed', reason: 'outcome_unknown' } as const
+      const writes = await Promise.allSettled([
+        store.complete(
+          sessionId,
+          back.map((run) => succeededEnd(run)),
+        ),
+        store.rescue(runs.map((run) => ({ ...succeededEnd(run, lost), sessionId }))),
+        store.handBack(sessionId, back),
+      ])
+      expect(writes.filter((each) => each.status === 'rejected')).toEqual([])
+      await fixture.database.sql('DELETE FROM belfry.ready')
+    }
   })
 })

@@ -1,7 +1,7 @@
 // The door to Postgres: roles and tenants that end with the transaction, one meaning for each kind of
 // failure, values that come back exact, and a pool that heals.
 import { createServer } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Database, Scope } from '../../packages/server/src/postgres/database.ts'
 import { openDatabase } from '../../packages/server/src/postgres/database.ts'
 import {
@@ -10,11 +10,11 @@ import {
   violatedConstraint,
 } from '../../packages/server/src/postgres/database-error.ts'
 import { describeTarget } from '../../packages/server/src/postgres/pool.ts'
-import { statement } from '../../packages/server/src/postgres/statement.ts'
+import { byIndex, statement } from '../../packages/server/src/postgres/statement.ts'
 import { waitForDatabase } from '../../packages/server/src/postgres/wait-for-database.ts'
 import type { TestDatabase } from '../support/postgres.ts'
 import { createTestDatabase } from '../support/postgres.ts'
-import { realClock } from '../support/real-clock.ts'
+import { realClock, realRandom } from '../support/real-clock.ts'
 
 const tenantId = '0190c8a0-0000-7000-8000-000000000001'
 const app: Scope = { role: 'belfry_app', tenantId }
@@ -54,6 +54,26 @@ describe('scope', () => {
     expect(await db.run({ role: 'belfry_engine' }, who, [])).toEqual([{ who: 'belfry_engine', tenant: null }])
     const login = statement<{ who: string }>('test_login', 'SELECT current_user::text AS who')
     expect(await db.asLogin(login, [])).toEqual([{ who: 'belfry' }])
+  })
+
+  it('tells the planner to walk indexes only for statements that ask for it, in any transaction', async () => {
+    const text = `SELECT current_setting('enable_seqscan') AS seqscan,
+      current_setting('enable_sort') AS sort,
+      current_setting('enable_bitmapscan') AS bitmapscan`
+    type Settings = { seqscan: string; sort: string; bitmapscan: string }
+    const free = statement<Settings>('test_planner_free', text)
+    const marked = statement<Settings>('test_planner_marked', text, byIndex)
+    const engine: Scope = { role: 'belfry_engine' }
+    const off = { seqscan: 'off', sort: 'off', bitmapscan: 'off' }
+    const on = { seqscan: 'on', sort: 'on', bitmapscan: 'on' }
+    expect(await db.run(engine, free, [])).toEqual([on])
+    expect(await db.run(engine, marked, [])).toEqual([off])
+    expect(await db.run(engine, free, [])).toEqual([on])
+    await db.transaction(engine, async (tx) => {
+      expect(await tx.query(free, [])).toEqual([on])
+      expect(await tx.query(marked, [])).toEqual([off])
+    })
+    expect(await db.run(engine, free, [])).toEqual([on])
   })
 
   it('reports a refused role as the cause, not what follows from it', async () => {
@@ -145,6 +165,19 @@ describe('values', () => {
   })
 })
 
+/** What a caller gets that needs a second connection while the database lets nobody in. */
+async function failedConnect(two: Database, elsewhere: TestDatabase): Promise<unknown> {
+  return two.transaction(app, async (tx) => {
+    await tx.query(divide, [1])
+    await elsewhere.sql(`ALTER DATABASE ${database.name} ALLOW_CONNECTIONS false`)
+    try {
+      return await two.ping().catch((error: unknown) => error)
+    } finally {
+      await elsewhere.sql(`ALTER DATABASE ${database.name} ALLOW_CONNECTIONS true`)
+    }
+  })
+}
+
 describe('failures', () => {
   it('have one code each', () => {
     const codes = {
@@ -154,6 +187,9 @@ describe('failures', () => {
       '08006': 'database_unavailable',
       '57P01': 'database_unavailable',
       '57P03': 'database_unavailable',
+      '57P04': 'database_unavailable',
+      '3D000': 'database_unavailable',
+      '28P01': 'database_unavailable',
       '53300': 'database_unavailable',
       '25006': 'database_read_only',
       '53100': 'database_full',
@@ -162,6 +198,7 @@ describe('failures', () => {
       '40P01': 'serialization_conflict',
       '23505': undefined,
       '42P01': undefined,
+      '55000': undefined,
     }
     for (const [code, expected] of Object.entries(codes)) {
       expect(classifyDatabaseError(Object.assign(new Error('x'), { code })), code).toBe(expected)
@@ -214,7 +251,7 @@ describe('failures', () => {
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
     const { port } = silent.address() as { port: number }
     const connection = { host: '127.0.0.1', port, user: 'x', database: 'x' }
-    const deaf = openDatabase({ connection, clock: realClock, connectTimeoutMs: 100 })
+    const deaf = openDatabase({ connection, clock: realClock, random: realRandom, connectTimeoutMs: 100 })
     await expect(deaf.ping()).rejects.toMatchObject({ code: 'database_unavailable' })
     await deaf.close()
     await new Promise((resolve) => silent.close(resolve))
@@ -238,6 +275,42 @@ describe('failures', () => {
     }
   })
 
+  it('a database that takes no connections, or was dropped, is out of reach', async () => {
+    const own = await createTestDatabase()
+    const away = own.open()
+    const refusal = () =>
+      away.ping().then(
+        () => undefined,
+        (error: { code: string; cause: { code: string } }) => [error.code, error.cause.code],
+      )
+    await database.sql(`ALTER DATABASE ${own.name} ALLOW_CONNECTIONS false`)
+    expect(await refusal()).toEqual(['database_unavailable', '55000'])
+    await database.sql(`ALTER DATABASE ${own.name} ALLOW_CONNECTIONS true`)
+    expect(await refusal()).toBeUndefined()
+    await own.drop()
+    const gone = openDatabase({ connection: own.connection, clock: realClock, random: realRandom })
+    await expect(gone.ping()).rejects.toMatchObject({
+      code: 'database_unavailable',
+      cause: { code: '3D000' },
+    })
+    await gone.close()
+  })
+
+  it('after a failed connect, who finds an idle connection does not wait', async () => {
+    const sleep = vi.fn(() => Promise.resolve())
+    const elsewhere = await createTestDatabase({ empty: true })
+    const two = database.open({ maxConnections: 2, clock: { ...realClock, sleep } })
+    await two.run(app, divide, [1])
+    const failing = await failedConnect(two, elsewhere)
+    expect(failing).toMatchObject({ code: 'database_unavailable' })
+    sleep.mockClear()
+    await two.run(app, divide, [1])
+    expect(sleep).not.toHaveBeenCalled()
+    await expect(failedConnect(two, elsewhere)).resolves.toMatchObject({ code: 'database_unavailable' })
+    expect(sleep).toHaveBeenCalledOnce()
+    await elsewhere.drop()
+  })
+
   it('a closed database says that the server is shutting down', async () => {
     const closed = database.open()
     await closed.close()
@@ -249,10 +322,17 @@ describe('waiting for the database', () => {
   const connection = { connectionString: 'postgres://me:s3cret@127.0.0.1:1/belfry' }
 
   it('says where it tried, without the password, and ends at its deadline', async () => {
-    const absent = openDatabase({ connection, clock: realClock })
+    const absent = openDatabase({ connection, clock: realClock, random: realRandom })
     const messages: string[] = []
     const onAttempt = ({ message }: { message: string }) => void messages.push(message)
-    const waiting = waitForDatabase({ db: absent, connection, clock: realClock, deadlineMs: 300, onAttempt })
+    const waiting = waitForDatabase({
+      db: absent,
+      connection,
+      clock: realClock,
+      random: realRandom,
+      deadlineMs: 300,
+      onAttempt,
+    })
     await expect(waiting).rejects.toMatchObject({ code: 'database_unavailable' })
     await expect(waiting).rejects.toThrow(/Postgres at 127.0.0.1:1, database "belfry" did not answer/)
     expect(messages.length).toBeGreaterThan(0)
@@ -262,13 +342,26 @@ describe('waiting for the database', () => {
 
   it('ends at once when waiting cannot help, and when it is stopped', async () => {
     const wrong = { ...database.connection, database: 'no_such_database' }
-    const db2 = openDatabase({ connection: wrong, clock: realClock })
-    const refused = waitForDatabase({ db: db2, connection: wrong, clock: realClock, deadlineMs: 60_000 })
+    const db2 = openDatabase({ connection: wrong, clock: realClock, random: realRandom })
+    const refused = waitForDatabase({
+      db: db2,
+      connection: wrong,
+      clock: realClock,
+      random: realRandom,
+      deadlineMs: 60_000,
+    })
     await expect(refused).rejects.toMatchObject({ code: 'invalid_config' })
     await db2.close()
-    const absent = openDatabase({ connection, clock: realClock })
+    const absent = openDatabase({ connection, clock: realClock, random: realRandom })
     const signal = AbortSignal.timeout(50)
-    const stopped = waitForDatabase({ db: absent, connection, clock: realClock, deadlineMs: 60_000, signal })
+    const stopped = waitForDatabase({
+      db: absent,
+      connection,
+      clock: realClock,
+      random: realRandom,
+      deadlineMs: 60_000,
+      signal,
+    })
     await expect(stopped).rejects.toMatchObject({ code: 'shutting_down' })
     await absent.close()
   })
@@ -278,6 +371,7 @@ describe('waiting for the database', () => {
       db,
       connection: database.connection,
       clock: realClock,
+      random: realRandom,
       deadlineMs: 1_000,
     })
     await expect(waiting).resolves.toBeUndefined()

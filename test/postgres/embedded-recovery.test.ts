@@ -9,7 +9,7 @@ import type { EmbeddedExit } from '../../packages/server/src/postgres/embedded/e
 import { commandLine, pidExists } from '../../packages/server/src/postgres/embedded/process-identity.ts'
 import { chooseRunAs } from '../../packages/server/src/postgres/embedded/unprivileged.ts'
 import { embeddedHarness, query, until } from '../support/embedded-harness.ts'
-import { realClock } from '../support/real-clock.ts'
+import { realClock, realRandom } from '../support/real-clock.ts'
 
 const place = embeddedHarness()
 
@@ -19,7 +19,7 @@ describe('unclean deaths', () => {
     await query(server, 'CREATE TABLE kept AS SELECT 7 AS n')
     const exits: EmbeddedExit[] = []
     server.onExit((exit) => exits.push(exit))
-    const db = openDatabase({ connection: server.adminConnection, clock: realClock })
+    const db = openDatabase({ connection: server.adminConnection, clock: realClock, random: realRandom })
     try {
       await db.ping()
       const before = server.pid

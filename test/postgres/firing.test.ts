@@ -1,7 +1,13 @@
 // The firing transaction against real Postgres with a clock that the test moves: what it writes, and what it
 // refuses.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Firing, PlannedOccurrence, TimerFire } from '../../packages/server/src/ports/firing.ts'
+import { shardOf } from '../../packages/server/src/domain/shard.ts'
+import type {
+  Firing,
+  FireResult,
+  PlannedOccurrence,
+  TimerFire,
+} from '../../packages/server/src/ports/firing.ts'
 import type { HeldShard, Leadership } from '../../packages/server/src/ports/leadership.ts'
 import { createPostgresFiring } from '../../packages/server/src/postgres/firing.ts'
 import { createPostgresLeadership } from '../../packages/server/src/postgres/leadership.ts'
@@ -17,8 +23,14 @@ let firing: Firing
 let leadership: Leadership
 let terms: readonly HeldShard[]
 
-const setNow = (ms: number): Promise<void> => fixture.database.setNow(new Date(ms))
-const shardOf = (id: string): number => Number.parseInt(id.slice(-2), 16) & 63
+let nowMs = t0
+const setNow = (ms: number): Promise<void> => {
+  nowMs = ms
+  return fixture.database.setNow(new Date(ms))
+}
+/** A fire that was decided with the right time. */
+const fire = (held: readonly HeldShard[], fires: readonly TimerFire[], errorMs = 0): Promise<FireResult> =>
+  firing.fire(nodeId, held, fires, { nowMs: nowMs + errorMs, toleranceMs: 1_000 })
 
 function ran(scheduledForMs: number, more: Partial<PlannedOccurrence> = {}): PlannedOccurrence {
   const outcome = { outcome: 'ran', reason: null, missedCount: 1 } as const
@@ -30,6 +42,7 @@ function fireOf(scheduleId: string, more: Partial<TimerFire> = {}): TimerFire {
     scheduleId,
     shard: shardOf(scheduleId),
     gen: 1,
+    version: 1,
     expectedDueAtMs: t0,
     next: { scheduledForMs: t0 + 10_000, dueAtMs: t0 + 10_000 },
     occurrences: [ran(t0)],
@@ -61,9 +74,9 @@ describe('a fire', () => {
   test('writes occurrence, run and ready row, and moves the timer', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
     await setNow(t0 + 7)
-    const fire = fireOf(id)
-    const result = await firing.fire(nodeId, terms, [fire])
-    const [occurrence] = fire.occurrences
+    const wanted = fireOf(id)
+    const result = await fire(terms, [wanted])
+    const [occurrence] = wanted.occurrences
     expect(result).toMatchObject({ movedScheduleIds: [id], nowMs: t0 + 7 })
     expect(result.heldShards).toHaveLength(64)
     const runId = occurrence?.runId
@@ -97,11 +110,15 @@ describe('a fire', () => {
 
   test('without a next time ends the timer and completes the schedule', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0, spec: { at: new Date(t0).toISOString() } })
-    await firing.fire(nodeId, terms, [fireOf(id, { next: null })])
+    await fire(terms, [fireOf(id, { next: null })])
     expect(await fixture.count('timer')).toBe(0)
     expect(await fixture.count('run')).toBe(1)
-    const [schedule] = await fixture.database.sql('SELECT state FROM belfry.schedule WHERE id = $1', [id])
-    expect(schedule).toEqual({ state: 'completed' })
+    const [schedule] = await fixture.database.sql(
+      'SELECT state, version, gen::int FROM belfry.schedule WHERE id = $1',
+      [id],
+    )
+    // The version is the ETag: what a reader saw has changed.
+    expect(schedule).toEqual({ state: 'completed', version: 2, gen: 2 })
   })
 
   test('is one transaction for many timers, and only the right ones move', async () => {
@@ -109,8 +126,7 @@ describe('a fire', () => {
       fixture.addSchedule({ scheduledForMs: i % 2 === 0 ? t0 : t0 + 1 }),
     )
     const all = await Promise.all(seeds)
-    const result = await firing.fire(
-      nodeId,
+    const result = await fire(
       terms,
       all.map((id) => fireOf(id)),
     )
@@ -124,19 +140,15 @@ describe('a fire', () => {
     const at = ['2026-06-01 11:59:59.123457+00', '2026-06-01 11:00:00+00']
     await fixture.database.sql('UPDATE belfry.timer SET due_at = $1, scheduled_for = $2', at)
     const fine = t0 - 1_000 + 123.457
-    expect(
-      (await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: fine + 0.001 })])).movedScheduleIds,
-    ).toEqual([])
-    expect(
-      (await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: fine })])).movedScheduleIds,
-    ).toEqual([id])
+    expect((await fire(terms, [fireOf(id, { expectedDueAtMs: fine + 0.001 })])).movedScheduleIds).toEqual([])
+    expect((await fire(terms, [fireOf(id, { expectedDueAtMs: fine })])).movedScheduleIds).toEqual([id])
   })
 
   test('records missed planned times with their reason and number', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 - 50_000 })
     const missed = { outcome: 'missed', reason: 'catch_up_latest', runId: null } as const
     const occurrences = [ran(t0 - 50_000, { ...missed, missedCount: 4 }), ran(t0 - 10_000, missed), ran(t0)]
-    await firing.fire(nodeId, terms, [fireOf(id, { expectedDueAtMs: t0 - 50_000, occurrences })])
+    await fire(terms, [fireOf(id, { expectedDueAtMs: t0 - 50_000, occurrences })])
     expect((await fixture.occurrences(id)).map((row) => [row.outcome, row.reason, row.missed_count])).toEqual(
       [
         ['missed', 'catch_up_latest', '4'],
@@ -152,43 +164,72 @@ describe('a fire is refused', () => {
   test('before it is due by database time', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
     await setNow(t0 - 1)
-    const result = await firing.fire(nodeId, terms, [fireOf(id)])
+    const result = await fire(terms, [fireOf(id)])
     expect(result).toMatchObject({ movedScheduleIds: [], fired: [], nowMs: t0 - 1 })
     expect(await fixture.count('occurrence')).toBe(0)
+  })
+
+  test('when a planned time that was decided with it is not due', async () => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 - 30_000 })
+    const missed = { outcome: 'missed', reason: 'catch_up_latest', runId: null } as const
+    const next = { scheduledForMs: t0 + 30_000, dueAtMs: t0 + 30_000 }
+    const occurrences = [ran(t0 - 30_000, missed), ran(t0 + 1)]
+    const ahead = fireOf(id, { expectedDueAtMs: t0 - 30_000, occurrences, next })
+    expect(await fire(terms, [ahead])).toMatchObject({ movedScheduleIds: [], changedScheduleIds: [] })
+    expect(await fixture.count('occurrence')).toBe(0)
+    await setNow(t0 + 1)
+    expect((await fire(terms, [ahead])).movedScheduleIds).toEqual([id])
+  })
+
+  test.each([-1_001, 1_001])('when it was decided with a time that is wrong by %i ms', async (errorMs) => {
+    const id = await fixture.addSchedule({ scheduledForMs: t0 })
+    expect(await fire(terms, [fireOf(id)], errorMs)).toMatchObject({ movedScheduleIds: [], nowMs: t0 })
+    expect((await fire(terms, [fireOf(id)], errorMs - Math.sign(errorMs))).movedScheduleIds).toEqual([id])
+  })
+
+  test('when it was decided by settings that were changed since, and says so', async () => {
+    const [id, other] = [
+      await fixture.addSchedule({ scheduledForMs: t0 }),
+      await fixture.addSchedule({ scheduledForMs: t0 }),
+    ]
+    await fixture.database.sql('UPDATE belfry.schedule SET version = 2 WHERE id = $1', [id])
+    const result = await fire(terms, [fireOf(id), fireOf(other)])
+    expect(result).toMatchObject({ movedScheduleIds: [other], changedScheduleIds: [id] })
+    expect((await fire(terms, [fireOf(id, { version: 2 })])).movedScheduleIds).toEqual([id])
   })
 
   test('when the term ran out, another took over, or the number is old (G8)', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
     await setNow(t0 + termMs)
-    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({
+    expect(await fire(terms, [fireOf(id)])).toMatchObject({
       movedScheduleIds: [],
       heldShards: [],
     })
     const other = { id: newId(), host: 'h', version: '0' }
     expect((await leadership.renew(other, termMs)).held).toHaveLength(64)
-    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({
+    expect(await fire(terms, [fireOf(id)])).toMatchObject({
       movedScheduleIds: [],
       heldShards: [],
     })
     await leadership.resign(other.id)
     const again = await leadership.renew(node, termMs)
-    expect(await firing.fire(nodeId, terms, [fireOf(id)])).toMatchObject({
+    expect(await fire(terms, [fireOf(id)])).toMatchObject({
       movedScheduleIds: [],
       heldShards: [],
     })
     expect(await fixture.count('occurrence')).toBe(0)
-    expect((await firing.fire(nodeId, again.held, [fireOf(id)])).movedScheduleIds).toEqual([id])
+    expect((await fire(again.held, [fireOf(id)])).movedScheduleIds).toEqual([id])
   })
 
   test('when it was read before somebody fired and re-armed (incident 27)', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
-    const first = await firing.fire(nodeId, terms, [fireOf(id)])
-    const second = await firing.fire(nodeId, terms, [fireOf(id)])
+    const first = await fire(terms, [fireOf(id)])
+    const second = await fire(terms, [fireOf(id)])
     expect([first.fired.length, second.fired.length]).toEqual([1, 0])
     // Re-armed to the very same instant by an edit: the generation tells.
     const rearm = 'UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2'
     await fixture.database.sql(rearm, [new Date(t0)])
-    expect((await firing.fire(nodeId, terms, [fireOf(id)])).movedScheduleIds).toEqual([])
+    expect((await fire(terms, [fireOf(id)])).movedScheduleIds).toEqual([])
     expect(await fixture.count('run')).toBe(1)
   })
 
@@ -198,7 +239,7 @@ describe('a fire is refused', () => {
     const bump = { name: 'test_bump', text: 'UPDATE belfry.timer SET gen = gen + 1 WHERE schedule_id = $1' }
     const { result } = await editor.transaction({ role: 'belfry_engine' }, async (tx) => {
       await tx.query(bump, [id])
-      const fired = firing.fire(nodeId, terms, [fireOf(id)])
+      const fired = fire(terms, [fireOf(id)])
       await untilWaiting(1)
       return { result: fired }
     })
@@ -210,11 +251,11 @@ describe('a fire is refused', () => {
 describe('exactly once', () => {
   test('a planned time that has its row gets no second run, and the timer goes on (incident 3)', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
-    await firing.fire(nodeId, terms, [fireOf(id)])
+    await fire(terms, [fireOf(id)])
     await fixture.database.sql('UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2', [
       new Date(t0),
     ])
-    const result = await firing.fire(nodeId, terms, [fireOf(id, { gen: 2 })])
+    const result = await fire(terms, [fireOf(id, { gen: 2 })])
     expect(result).toMatchObject({ movedScheduleIds: [id], fired: [] })
     expect(await fixture.count('run')).toBe(1)
     const [timer] = await fixture.database.sql('SELECT last_run_id FROM belfry.timer')
@@ -223,7 +264,7 @@ describe('exactly once', () => {
 
   test('twenty fires of the same timer at once: one wins', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
-    const fires = Array.from({ length: 20 }, () => firing.fire(nodeId, terms, [fireOf(id)]))
+    const fires = Array.from({ length: 20 }, () => fire(terms, [fireOf(id)]))
     const results = await Promise.all(fires)
     expect(results.flatMap(({ fired }) => fired)).toHaveLength(1)
     expect(await fixture.count('ready')).toBe(1)
@@ -236,7 +277,7 @@ describe('exactly once', () => {
     let fired: Promise<unknown> | undefined
     await blocker.transaction({ role: 'belfry_engine' }, async (tx) => {
       await tx.query(lock, [id])
-      fired = firing.fire(nodeId, terms, [fireOf(id)]).catch((error: unknown) => error)
+      fired = fire(terms, [fireOf(id)]).catch((error: unknown) => error)
       await untilWaiting(1)
       await fixture.database.sql(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -246,7 +287,7 @@ describe('exactly once', () => {
     })
     expect(await fired).toMatchObject({ code: 'database_unavailable' })
     expect(await fixture.count('occurrence')).toBe(0)
-    expect((await firing.fire(nodeId, terms, [fireOf(id)])).movedScheduleIds).toEqual([id])
+    expect((await fire(terms, [fireOf(id)])).movedScheduleIds).toEqual([id])
   })
 })
 
@@ -256,10 +297,10 @@ describe('a fire under way', () => {
     const blocker = fixture.database.open()
     const lock = { name: 'test_lock', text: 'SELECT FROM belfry.timer WHERE schedule_id = $1 FOR UPDATE' }
     const other = { id: newId(), host: 'h', version: '0' }
-    let fired: ReturnType<Firing['fire']> | undefined
+    let fired: Promise<FireResult> | undefined
     await blocker.transaction({ role: 'belfry_engine' }, async (tx) => {
       await tx.query(lock, [id])
-      fired = firing.fire(nodeId, terms, [fireOf(id)])
+      fired = fire(terms, [fireOf(id)])
       await untilWaiting(1)
       expect((await leadership.renew(node, termMs)).held).toHaveLength(64)
       await setNow(t0 + termMs)
@@ -276,13 +317,11 @@ describe('overlap skip', () => {
 
   async function fireTwice(between: (runId: string) => Promise<unknown>): Promise<string | undefined> {
     const id = await fixture.addSchedule({ scheduledForMs: t0, overlap: 'skip' })
-    const first = await firing.fire(nodeId, terms, [fireOf(id, { next: next(1) })])
+    const first = await fire(terms, [fireOf(id, { next: next(1) })])
     await between(first.fired[0]?.runId ?? '')
     await setNow(t0 + 10_000)
     const occurrences = [ran(t0 + 10_000)]
-    await firing.fire(nodeId, terms, [
-      fireOf(id, { expectedDueAtMs: t0 + 10_000, next: next(2), occurrences }),
-    ])
+    await fire(terms, [fireOf(id, { expectedDueAtMs: t0 + 10_000, next: next(2), occurrences })])
     const rows = await fixture.occurrences(id)
     return rows[1]?.reason ?? rows[1]?.outcome
   }
@@ -308,22 +347,6 @@ describe('overlap skip', () => {
   })
 })
 
-describe('release', () => {
-  test('moves due runs to ready with all that they carry; early and unknown ones stay out', async () => {
-    const due = await fixture.addDelayed({ dueAtMs: t0 })
-    const early = await fixture.addDelayed({ dueAtMs: t0 + 1 })
-    const runs = [due, early, newId()].map((runId, index) => ({ runId, tag: 5 + index }))
-    const result = await firing.release(runs)
-    expect(result).toEqual({ releasedRunIds: [due], releasedQueues: ['default'], nowMs: t0 })
-    const rows = await fixture.database.sql('SELECT * FROM belfry.ready')
-    expect(rows).toHaveLength(1)
-    const carried = { lease_epoch: '7', attempt: 3, crash_count: 1, failure_count: 2 }
-    expect(rows[0]).toMatchObject({ run_id: due, tag: 5, ...carried })
-    expect(await fixture.count('delayed')).toBe(1)
-    expect((await firing.release(runs)).releasedRunIds).toEqual([])
-  })
-})
-
 describe('plans', () => {
   test('tell all that a fire needs; schedules that are gone are left out', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0, jitterMs: 500, overlap: 'skip' })
@@ -333,6 +356,7 @@ describe('plans', () => {
       scheduleId: id,
       tenantId: fixture.tenantId,
       gen: 1,
+      version: 1,
       spec: { every: '10s', everyMs: 10_000, anchorMs: t0 },
       zone: 'UTC',
       startAtMs: null,

@@ -15,7 +15,7 @@ import {
 import { describeNeeding } from '../support/needs.ts'
 import type { SystemPostgres, TestDatabase } from '../support/postgres.ts'
 import { createTestDatabase, startSystemPostgres } from '../support/postgres.ts'
-import { realClock } from '../support/real-clock.ts'
+import { realClock, realRandom } from '../support/real-clock.ts'
 
 const quiet = () => undefined
 
@@ -154,7 +154,11 @@ describeNeeding('system-postgres', 'migrations on the Postgres of the system', (
     ])
     expect(applied.flat().length).toBeGreaterThan(0)
     expect(new Set(applied.flat()).size).toBe(applied.flat().length)
-    const db = openDatabase({ connection: { ...server.adminConnection, user: 'belfry' }, clock: realClock })
+    const db = openDatabase({
+      connection: { ...server.adminConnection, user: 'belfry' },
+      clock: realClock,
+      random: realRandom,
+    })
     try {
       expect(await checkSchema(db)).toBe('current')
       for (const role of ['belfry_app', 'belfry_engine', 'belfry_platform'] as const) {

@@ -39,11 +39,48 @@ async function partitions(): Promise<string[]> {
   return rows.map((row) => row.name)
 }
 
-function pruner(more: Partial<Maintenance> = {}) {
+async function addRun(atMs: number): Promise<string> {
+  const id = testIds.uuidv7(atMs)
+  const job = await fixture.addJob()
+  await fixture.database.sql(
+    `INSERT INTO belfry.run (id, tenant_id, job_id, job_version, source, queue, priority, due_at)
+     VALUES ($1, $2, $3, 1, 'manual', 'default', 0, belfry.now())`,
+    [id, fixture.tenantId, job.id],
+  )
+  return id
+}
+
+async function addReady(runId: string): Promise<void> {
+  const job = await fixture.addJob()
+  await fixture.database.sql(
+    `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
+      available_at, timeout_ms)
+     VALUES ($1, $2, $3, 1, 'default', 'http', 1, 0, belfry.now(), 1000)`,
+    [runId, fixture.tenantId, job.id],
+  )
+}
+
+async function addAttempt(runId: string): Promise<void> {
+  await fixture.database.sql(
+    `INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, outcome, retry_at, started_at)
+     VALUES ($1, 1, $2, 1, 'failed', belfry.now(), belfry.now())`,
+    [runId, fixture.tenantId],
+  )
+}
+
+async function placeOfRun(id: string): Promise<string | undefined> {
+  const [row] = await fixture.database.sql<{ name: string }>(
+    'SELECT tableoid::regclass::text AS name FROM belfry.run WHERE id = $1',
+    [id],
+  )
+  return row?.name
+}
+
+function pruner(more: Partial<Maintenance> = {}, retentionDays = 2) {
   const events = recordEvents()
   const options = { clock: realClock, random: { next: () => 0.5 }, events }
   return {
-    ...createPruner({ ...options, maintenance: { ...maintenance, ...more }, retentionDays: 2 }),
+    ...createPruner({ ...options, maintenance: { ...maintenance, ...more }, retentionDays }),
     events,
   }
 }
@@ -57,43 +94,108 @@ describe('partitions', () => {
     expect(await runOnce()).toBe(true)
     const expected = days('20260309', '20260310', '20260311', '20260312', '20260313')
     expect(await partitions()).toEqual(expected)
-    expect(events.of('partitions_changed').map((each) => [...each.made].sort())).toEqual([expected])
+    const made = events.of('partitions_changed').map((each) => each.made)
+    expect(made.map((names) => names.length)).toEqual([3, 3, 3, 3, 3])
+    expect(made.flat().sort()).toEqual(expected)
     await runOnce()
-    expect(events.of('partitions_changed')).toHaveLength(1)
+    expect(events.of('partitions_changed')).toHaveLength(5)
   })
 
   test('that are missing lose nothing: rows in the default move when their day is made', async () => {
-    const job = await fixture.addJob()
     await fixture.database.setNow(new Date(start.getTime() + 10 * dayMs))
-    const id = testIds.uuidv7(start.getTime() + 10 * dayMs)
-    await fixture.database.sql(
-      `INSERT INTO belfry.run (id, tenant_id, job_id, job_version, source, queue, priority, due_at)
-       VALUES ($1, $2, $3, 1, 'manual', 'default', 0, belfry.now())`,
-      [id, fixture.tenantId, job.id],
-    )
-    const where = async () => {
-      const [row] = await fixture.database.sql<{ name: string }>(
-        'SELECT tableoid::regclass::text AS name FROM belfry.run WHERE id = $1',
-        [id],
-      )
-      return row?.name
-    }
-    expect(await where()).toBe('belfry.run_default')
+    const id = await addRun(start.getTime() + 10 * dayMs)
+    expect(await placeOfRun(id)).toBe('belfry.run_default')
     await pruner().runOnce()
-    expect(await where()).toBe('belfry.run_20260320')
+    expect(await placeOfRun(id)).toBe('belfry.run_20260320')
+  })
+
+  test('start resolves when the days that are needed are there, so that nothing fires before', async () => {
+    await fixture.database.setNow(new Date(start.getTime() + 14 * dayMs))
+    const { start: startPruner, stop } = pruner()
+    await startPruner()
+    const made = await partitions()
+    await stop()
+    expect(made).toEqual(expect.arrayContaining(days('20260323', '20260324', '20260327')))
+  })
+
+  test('of the days of an outage are made too, as far as they are kept', async () => {
+    await fixture.database.setNow(new Date(start.getTime() + 24 * dayMs))
+    expect(await maintenance.missingDays(3, 4, 100)).toEqual(
+      ['04-02', '04-03', '04-04', '04-05', '04-06', '03-30', '03-31', '04-01'].map((day) => `2026-${day}`),
+    )
+    expect(await pruner({}, 4).runOnce()).toBe(true)
+    expect((await partitions()).filter((name) => name.startsWith('run_'))).toEqual(
+      days(
+        '20260330',
+        '20260331',
+        '20260401',
+        '20260402',
+        '20260403',
+        '20260404',
+        '20260405',
+        '20260406',
+      ).filter((name) => name.startsWith('run_')),
+    )
+  })
+
+  test('are made for what stands in the default, and what is too old there is deleted', async () => {
+    const now = start.getTime() + 24 * dayMs
+    const occurrence = (at: number) =>
+      fixture.database.sql(
+        `INSERT INTO belfry.occurrence (schedule_id, scheduled_for, tenant_id, outcome, reason, due_at)
+         VALUES ($1, $2, $3, 'missed', 'catch_up_latest', $2)`,
+        [newId(), new Date(at), fixture.tenantId],
+      )
+    await occurrence(now - 400 * dayMs)
+    const old = await addRun(now - 400 * dayMs)
+    const alive = await addRun(now - 300 * dayMs)
+    await addReady(alive)
+    const byWrongClock = await addRun(now + 100 * dayMs)
+    await addAttempt(old)
+    await addAttempt(alive)
+    expect(await pruner().runOnce()).toBe(true)
+    expect(await placeOfRun(old)).toBeUndefined()
+    expect(await placeOfRun(alive)).toBe('belfry.run_default')
+    expect(await placeOfRun(byWrongClock)).toBe('belfry.run_20260712')
+    const left = await fixture.database.sql(
+      `SELECT (SELECT count(*)::int FROM belfry.occurrence_default) AS occurrences,
+              (SELECT array_agg(run_id::text) FROM belfry.attempt_default) AS attempts`,
+    )
+    expect(left).toEqual([{ occurrences: 0, attempts: [alive] }])
+    await fixture.database.sql('DELETE FROM belfry.ready WHERE run_id = $1', [alive])
+    await pruner().runOnce()
+    expect(await placeOfRun(alive)).toBeUndefined()
+    expect(await maintenance.missingDays(3, 2, 100)).toEqual([])
+  })
+
+  test('are deleted from the default in batches', async () => {
+    for (let n = 0; n < 7; n++) await addRun(start.getTime() - 400 * dayMs)
+    expect([await maintenance.pruneDefault(2, 4), await maintenance.pruneDefault(2, 4)]).toEqual([4, 3])
+  })
+
+  test('are dropped a day at a time: one that is locked does not take back the others', async () => {
+    const client = new pg.Client(fixture.database.adminConnection)
+    await client.connect()
+    await fixture.database.setNow(new Date(start.getTime() + 40 * dayMs))
+    const { runOnce, events } = pruner()
+    try {
+      await client.query('BEGIN; LOCK TABLE ONLY belfry.attempt_20260403 IN ACCESS SHARE MODE')
+      expect(await runOnce()).toBe(false)
+    } finally {
+      await client.end()
+    }
+    const dropped = events.of('partitions_changed').flatMap((each) => each.dropped)
+    expect(dropped).toContain('run_20260401')
+    expect(dropped).not.toContain('run_20260403')
+    expect(await pruner().runOnce()).toBe(true)
+    expect(await partitions()).not.toContain('run_20260403')
   })
 
   test('are dropped after retention, but not while one of their runs is alive', async () => {
     await fixture.database.setNow(start)
     await pruner().runOnce()
-    const job = await fixture.addJob()
     const alive = testIds.uuidv7(start.getTime())
-    await fixture.database.sql(
-      `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
-        available_at, timeout_ms)
-       VALUES ($1, $2, $3, 1, 'default', 'http', 1, 0, belfry.now(), 1000)`,
-      [alive, fixture.tenantId, job.id],
-    )
+    await addReady(alive)
     await fixture.database.setNow(new Date(start.getTime() + 3 * dayMs))
     const { runOnce, events } = pruner()
     await runOnce()
@@ -169,10 +271,12 @@ describe('a task that fails', () => {
     await client.connect()
     try {
       await client.query('BEGIN; SELECT count(*) FROM belfry.run')
-      await expect(maintenance.makePartitions(2)).rejects.toMatchObject({ code: 'database_timeout' })
+      await expect(maintenance.makePartitions('2026-05-09')).rejects.toMatchObject({
+        code: 'database_timeout',
+      })
     } finally {
       await client.end()
     }
-    expect((await maintenance.makePartitions(2)).length).toBe(6)
+    expect(await maintenance.makePartitions('2026-05-09')).toHaveLength(3)
   })
 })

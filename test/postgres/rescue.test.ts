@@ -1,4 +1,5 @@
 // Runs whose worker is gone, or whose deadline passed: found, judged and ended once, whoever else is at them.
+import { BelfryError } from '@belfry/contract'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
@@ -329,7 +330,7 @@ describe('the service', () => {
     const store: RunStore = {
       ...fixture.store,
       rescue: async (ends) => {
-        if (failures++ === 0) throw new Error('the connection broke')
+        if (failures++ === 0) throw new BelfryError('database_unavailable', 'The connection broke.')
         return fixture.store.rescue(ends)
       },
     }
@@ -343,6 +344,40 @@ describe('the service', () => {
       await service.stop()
     }
     expect(events.of('role_failed')).toMatchObject([{ role: 'rescuer' }])
+  })
+
+  test('a run whose end cannot be stored keeps no other from being ended, and is reported', async () => {
+    await fixture.addRuns(job, 20)
+    const sessionId = await fixture.openSession()
+    const lost = await claim(sessionId, job, 20)
+    await expire(sessionId)
+    const bad = lost[7]?.runId
+    const store: RunStore = {
+      ...fixture.store,
+      rescue: async (ends) => {
+        if (ends.some((end) => end.runId === bad)) throw Object.assign(new Error('bad'), { code: '22P02' })
+        return fixture.store.rescue(ends)
+      },
+    }
+    const { runOnce, events } = rescuer(store)
+    expect(await runOnce()).toBe(19)
+    for (const { runId } of lost) {
+      expect((await fixture.place(runId)).place).toBe(runId === bad ? 'running' : 'delayed')
+    }
+    expect(events.of('role_failed').map((each) => String(each.error))).toEqual([
+      `Error: The lost attempt of run ${bad ?? ''} cannot be ended: bad`,
+    ])
+    const counts = events.of('runs_rescued').map((each) => each.count)
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(19)
+  })
+
+  test('a stop does not wait for a database that answers nothing', async () => {
+    const store: RunStore = { ...fixture.store, endExpiredSessions: () => new Promise(() => {}) }
+    const { start, stop } = rescuer(store)
+    await start()
+    const startedMs = performance.now()
+    await stop()
+    expect(performance.now() - startedMs).toBeLessThan(4_000)
   })
 
   test('an unknown run is nobody', async () => {

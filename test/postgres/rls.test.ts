@@ -1,7 +1,8 @@
 // Row-level security, found by walking the catalog rather than a list: a table that somebody adds tomorrow is
 // held to it too. The list below is what the engine's role may do across tenants, and nothing more.
-import pg from 'pg'
+import type pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { asRole, asRoleCommitted } from '../support/as-role.ts'
 import { createRunningFixture, newId, type RunningFixture } from '../support/running.ts'
 
 let fixture: RunningFixture
@@ -81,26 +82,12 @@ const tenantTables = () =>
      ORDER BY c.relname`,
   )
 
-/** Runs one statement as a role, for a tenant or none, and takes it back. */
-async function as<Row extends pg.QueryResultRow>(
+const as = <Row extends pg.QueryResultRow>(
   role: string,
   tenantId: string,
   text: string,
   params: readonly unknown[] = [],
-): Promise<Row[]> {
-  const client = new pg.Client(fixture.database.connection)
-  await client.connect()
-  try {
-    await client.query('BEGIN')
-    await client.query("SELECT set_config('role', $1, true), set_config('belfry.tenant_id', $2, true)", [
-      role,
-      tenantId,
-    ])
-    return (await client.query<Row>(text, [...params])).rows
-  } finally {
-    await client.end()
-  }
-}
+): Promise<Row[]> => asRole<Row>(fixture.database.connection, role, tenantId, text, params)
 
 describe('every table with a tenant', () => {
   test('has row-level security, enabled and forced, partitions included', async () => {
@@ -188,17 +175,33 @@ describe('the app role', () => {
   })
 })
 
+test("a tenant's own role makes no key that reaches beyond it, but may revoke one", async () => {
+  const insert = `INSERT INTO belfry.api_key (id, tenant_id, name, prefix, secret_hash, scopes)
+    VALUES ($1, $2, 'more', $3, decode(repeat('00', 32), 'hex'), $4)`
+  const key = (scopes: string) => [newId(), fixture.tenantId, newId(), scopes]
+  await expect(as('belfry_app', fixture.tenantId, insert, key('{read,platform}'))).rejects.toThrow(
+    /row-level security/,
+  )
+  await as('belfry_app', fixture.tenantId, insert, key('{read,admin}'))
+  const platform = key('{platform}')
+  await asRoleCommitted(fixture.database.connection, 'belfry_platform', '', insert, platform)
+  const revoke = 'UPDATE belfry.api_key SET revoked_at = now() WHERE id = $1 RETURNING id'
+  expect(await as('belfry_app', fixture.tenantId, revoke, [platform[0]])).toEqual([{ id: platform[0] }])
+})
+
 /** All that the engine may do, by table. A longer list needs a reason. */
 const engineGrants: Readonly<Record<string, string>> = {
   attempt: 'INSERT SELECT',
-  delayed: 'DELETE INSERT SELECT',
+  // due_at: a row lock takes a right to update something
+  delayed: 'DELETE INSERT SELECT UPDATE(due_at)',
   idempotency_key: 'DELETE SELECT',
   job: 'SELECT',
   job_version: 'SELECT',
   occurrence: 'INSERT SELECT',
+  queue_progress: 'DELETE INSERT SELECT UPDATE',
   ready: 'DELETE INSERT SELECT UPDATE',
   run: 'INSERT SELECT',
-  schedule: 'SELECT UPDATE(state,updated_at)',
+  schedule: 'SELECT UPDATE(gen,state,updated_at,version)',
   scheduler_node: 'DELETE INSERT SELECT UPDATE',
   session: 'DELETE INSERT SELECT UPDATE',
   shard_term: 'SELECT UPDATE',

@@ -1,10 +1,7 @@
-// The scheduler on real Postgres. Most of it in real time with short periods; where the hour matters, with a
-// clock that the test moves.
+// The scheduler on real Postgres, in real time with short periods. Where the hour matters: scheduler-virtual.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createPostgresFiring } from '../../packages/server/src/postgres/firing.ts'
-import { createPostgresTimerIndex } from '../../packages/server/src/postgres/timer-index.ts'
 import type { Firing } from '../../packages/server/src/ports/firing.ts'
-import type { TimerIndex } from '../../packages/server/src/ports/timer-index.ts'
 import {
   createSchedulingFixture,
   idInShard,
@@ -12,7 +9,6 @@ import {
   type TestNode,
   until,
 } from '../support/scheduling.ts'
-import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
 
 let fixture: SchedulingFixture
 beforeEach(async () => {
@@ -82,7 +78,7 @@ describe('in real time', () => {
           renew: () => Promise.resolve({ ...renewal, nowMs: Date.now() }),
           resign: () => Promise.resolve(),
         },
-        firing: { ...firing, fire: (_self, terms, fires) => firing.fire(nodeId, terms, fires) },
+        firing: { ...firing, fire: (_self, ...rest) => firing.fire(nodeId, ...rest) },
       }),
     )
     const startMs = Date.now() + 300
@@ -167,10 +163,10 @@ describe('in real time', () => {
     let poison = ''
     const firing: Firing = {
       ...real,
-      fire: (node, terms, fires) =>
+      fire: (node, terms, fires, assumed) =>
         fires.some(({ scheduleId }) => scheduleId === poison)
           ? Promise.reject(Object.assign(new Error('invalid byte sequence'), { code: '22021' }))
-          : real.fire(node, terms, fires),
+          : real.fire(node, terms, fires, assumed),
     }
     const dueMs = Date.now()
     const ids = await Promise.all(
@@ -200,9 +196,9 @@ describe('in real time', () => {
     const { toDatabaseError } = await import('../../packages/server/src/postgres/database-error.ts')
     const firing: Firing = {
       ...real,
-      fire: async (node, terms, fires) => {
+      fire: async (...args) => {
         if (fails-- > 0) throw toDatabaseError(down)
-        return real.fire(node, terms, fires)
+        return real.fire(...args)
       },
     }
     const dueMs = Date.now()
@@ -241,139 +237,5 @@ describe('in real time', () => {
     })
     expect(most).toBeLessThanOrEqual(400)
     expect(await fixture.count('ready')).toBe(3_000)
-  })
-})
-
-describe('in virtual time', () => {
-  const t0 = Date.UTC(2026, 0, 1)
-  let clock: VirtualClock
-  let nowMs: number
-  beforeEach(async () => {
-    clock = createVirtualClock(t0)
-    nowMs = t0
-    await fixture.database.useVirtualNow(new Date(t0))
-  })
-
-  /**
-   * Moves both clocks on to the next timer of the process, or by `ms`, and waits until all of it sleeps
-   * again.
-   */
-  async function pass(ms: number): Promise<void> {
-    const endMs = nowMs + ms
-    while (nowMs < endMs) {
-      const step = Math.max(0.001, Math.min(endMs - nowMs, clock.nextTimerMs() - clock.monotonicMs()))
-      nowMs += step
-      await fixture.database.setNow(new Date(Math.ceil(nowMs)))
-      await clock.advance(step)
-      await asleep()
-    }
-  }
-  /** Elector and scheduler each wait for their next round; the third timer ends trust. */
-  const asleep = (): Promise<void> => until('all to sleep', () => clock.waiting() === 3)
-
-  function counting() {
-    const index = createPostgresTimerIndex(fixture.database.open())
-    const firing = createPostgresFiring(fixture.database.open())
-    const calls = { scan: 0, plans: 0, fire: 0, release: 0, renew: 0 }
-    const timers: TimerIndex = { scan: (options) => (calls.scan++, index.scan(options)) }
-    const counted: Firing = {
-      plans: (ids) => (calls.plans++, firing.plans(ids)),
-      fire: (...args) => (calls.fire++, firing.fire(...args)),
-      release: (...args) => (calls.release++, firing.release(...args)),
-    }
-    const leadership = {
-      renew: (...args: Parameters<typeof fixture.leadership.renew>) => (
-        calls.renew++, fixture.leadership.renew(...args)
-      ),
-      resign: (id: string) => fixture.leadership.resign(id),
-    }
-    return { calls, timers, firing: counted, leadership }
-  }
-
-  test('idle, it asks the database twelve times a minute for its term and twice for timers', async () => {
-    const { calls, ...parts } = counting()
-    await fixture.addSchedule({ scheduledForMs: t0 + 86_400_000 })
-    const node = fixture.node({ clock, ...parts })
-    await node.start()
-    await asleep()
-    Object.assign(calls, { scan: 0, plans: 0, fire: 0, release: 0, renew: 0 })
-    await pass(10 * 60_000)
-    expect(calls).toEqual({ scan: 20, plans: 0, fire: 0, release: 0, renew: 120 })
-  })
-
-  test('a rate inside the horizon goes round in memory: one fire each, no further scan', async () => {
-    const { calls, ...parts } = counting()
-    const id = await fixture.addSchedule({ scheduledForMs: t0 + 5_000 })
-    const node = fixture.node({ clock, ...parts })
-    await node.start()
-    await asleep()
-    Object.assign(calls, { scan: 0, plans: 0, fire: 0, release: 0, renew: 0 })
-    await pass(60_000)
-    expect(await fixture.occurrences(id)).toHaveLength(6)
-    expect(calls.fire).toBe(6)
-    expect(calls.scan).toBe(2)
-    expect(outcomesOf(node).every(({ lateMs }) => lateMs < 2)).toBe(true)
-  })
-
-  test('a lost hint costs at most half a horizon', async () => {
-    const node = fixture.node({ clock })
-    await node.start()
-    await asleep()
-    const id = await fixture.addSchedule({ scheduledForMs: t0 + 31_000, spec: atSpec(t0 + 31_000) })
-    await pass(32_000)
-    expect((await fixture.occurrences(id))[0]).toMatchObject({ outcome: 'ran' })
-    expect(outcomesOf(node)[0]?.lateMs).toBeLessThan(2)
-  })
-
-  test('an edit that no hint told of: the old time is refused, the new one fires on time', async () => {
-    const id = await fixture.addSchedule({ scheduledForMs: t0 + 600, spec: atSpec(t0 + 900) })
-    const node = fixture.node({ clock })
-    await node.start()
-    await asleep()
-    expect(node.scheduler.stats().timers).toBe(1)
-    await fixture.database.sql('UPDATE belfry.schedule SET gen = 2')
-    const move = 'UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2'
-    await fixture.database.sql(move, [new Date(t0 + 900)])
-    await pass(1_000)
-    expect((await fixture.occurrences(id)).map(({ scheduled_for }) => scheduled_for.getTime() - t0)).toEqual([
-      900,
-    ])
-    expect(outcomesOf(node)[0]?.lateMs).toBeLessThan(2)
-    expect(node.events.some(({ name }) => name === 'fire_refused')).toBe(true)
-  })
-
-  test.each([
-    ['latest', 'allow', ['missed', 'missed', 'missed', 'ran']],
-    ['all', 'allow', ['ran', 'ran', 'ran', 'ran']],
-    ['all', 'skip', ['ran', 'skipped', 'skipped', 'skipped']],
-    ['none', 'allow', ['missed', 'missed', 'missed', 'missed']],
-  ] as const)('after an outage of an hour, catch-up %s, overlap %s', async (policy, overlap, expected) => {
-    const spec = { every: '15m', everyMs: 900_000, anchorMs: t0 - 3_000_000 }
-    const id = await fixture.addSchedule({
-      scheduledForMs: t0 - 3_000_000,
-      spec,
-      catchUp: { policy },
-      overlap,
-    })
-    const node = fixture.node({ clock })
-    await node.start()
-    await asleep()
-    await until('the outage to be accounted for', async () => (await fixture.occurrences(id)).length === 4)
-    expect((await fixture.occurrences(id)).map(({ outcome }) => outcome)).toEqual(expected)
-    const [timer] = await fixture.database.sql('SELECT due_at FROM belfry.timer')
-    expect(timer?.['due_at']).toEqual(new Date(t0 - 3_000_000 + 4 * 900_000))
-  })
-
-  test('overlap skip: five-minute planned times, runs that take fifteen (incident 29)', async () => {
-    const spec = { every: '5m', everyMs: 300_000, anchorMs: t0 + 300_000 }
-    const id = await fixture.addSchedule({ scheduledForMs: t0 + 300_000, spec, overlap: 'skip' })
-    const node = fixture.node({ clock })
-    await node.start()
-    await asleep()
-    await pass(15 * 60_000)
-    await fixture.database.sql('DELETE FROM belfry.ready')
-    await pass(10 * 60_000)
-    const outcomes = (await fixture.occurrences(id)).map(({ outcome }) => outcome)
-    expect(outcomes).toEqual(['ran', 'skipped', 'skipped', 'ran', 'skipped'])
   })
 })

@@ -1,5 +1,5 @@
-// docs/reference/schema.sql is what the migrations lead to, on the embedded Postgres 18 and, to the letter, on
-// the system's own version. So a migration cannot change more than its author saw.
+// docs/reference/schema.sql is what the migrations lead to, on the embedded Postgres 18 and, to the letter,
+// on the system's own version. So a migration cannot change more than its author saw.
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

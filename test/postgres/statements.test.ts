@@ -1,6 +1,6 @@
-// Every statement of postgres/statements/, found by walking the folder: it prepares against the migrated schema
-// under each role that uses it, that role may do what it asks, its name is its own, and a comment says what it
-// is for. On the embedded Postgres 18 and on the system's own version.
+// Every statement of postgres/statements/, found by walking the folder: it prepares against the migrated
+// schema under each role that uses it, that role may do what it asks, its name is its own, and a comment says
+// what it is for. On the embedded Postgres 18 and on the system's own version.
 import { readdirSync, readFileSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -26,6 +26,7 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'leadership.ts': ['belfry_engine'],
   'maintenance.ts': ['belfry_engine'],
   'migrate.ts': ['belfry'],
+  'queue-progress.ts': ['belfry_engine'],
   'rescue.ts': ['belfry_engine'],
   'runs.ts': ['belfry_app'],
   'schedules.ts': ['belfry_app'],
@@ -84,8 +85,8 @@ function nameFaults(statements: readonly Named[]): string[] {
 }
 
 /**
- * What is wrong with a statement under a role, in words; undefined when nothing is. EXPLAIN of the generic plan
- * checks every privilege, on tables, columns and functions, and runs nothing.
+ * What is wrong with a statement under a role, in words; undefined when nothing is. EXPLAIN of the generic
+ * plan checks every privilege, on tables, columns and functions, and runs nothing.
  */
 async function faultOf(client: pg.Client, role: string, { name, text }: Named): Promise<string | undefined> {
   const id = pg.escapeIdentifier(name)
@@ -112,21 +113,27 @@ async function faultOf(client: pg.Client, role: string, { name, text }: Named): 
   }
 }
 
-/** Grants without a policy: such a role finds nothing, or may write nothing, and learns it at run time only. */
+/**
+ * Grants without a policy: such a role finds nothing, or may write nothing, and learns it at run time only.
+ */
 const grantsWithoutPolicy = `
 SELECT t.relname AS table, r.rolname AS role, p.privilege
 FROM pg_class t
 CROSS JOIN pg_roles r
-CROSS JOIN (VALUES ('SELECT', 'r'), ('INSERT', 'a'), ('UPDATE', 'w'), ('DELETE', 'd')) AS p (privilege, command)
+CROSS JOIN (VALUES ('SELECT', 'r'), ('INSERT', 'a'), ('UPDATE', 'w'), ('DELETE', 'd'))
+  AS p (privilege, command)
 WHERE t.relnamespace = 'belfry'::regnamespace AND t.relkind IN ('r', 'p') AND t.relrowsecurity
   AND r.rolname IN ('belfry_app', 'belfry_engine', 'belfry_platform')
   AND CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(r.oid, t.oid, 'DELETE')
       ELSE has_any_column_privilege(r.oid, t.oid, p.privilege) END
   AND NOT EXISTS (
     SELECT FROM pg_policy y
-    WHERE y.polrelid = t.oid AND y.polpermissive AND r.oid = ANY (y.polroles) AND y.polcmd IN ('*', p.command::"char"))`
+    WHERE y.polrelid = t.oid AND y.polpermissive AND r.oid = ANY (y.polroles)
+      AND y.polcmd IN ('*', p.command::"char"))`
 
-/** The suite on one migrated database. `connect` opens a connection as the superuser or as the login `belfry`. */
+/**
+ * The suite on one migrated database. `connect` opens a connection as the superuser or as the login `belfry`.
+ */
 function describeStatements(connect: (user: 'postgres' | 'belfry') => Promise<pg.Client>): void {
   let admin: pg.Client
   let login: pg.Client

@@ -1,8 +1,9 @@
-// How Postgres plans the scan and the fire: by index, whatever its statistics say about the size of the
-// tables.
+// How Postgres plans the scan, the fire and the read of progress: by index, whatever its statistics say about
+// the size of the tables.
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { fireTimers, releaseDelayed } from '../../packages/server/src/postgres/statements/firing.ts'
+import { readQueueProgress } from '../../packages/server/src/postgres/statements/queue-progress.ts'
 import { scanTimers } from '../../packages/server/src/postgres/statements/timers.ts'
 import { createSchedulingFixture, type SchedulingFixture } from '../support/scheduling.ts'
 
@@ -83,17 +84,17 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
   const ones = many('1', 500)
   const outcomes = [many('ran', 500), many('NULL', 500)]
   const fireTypes =
-    'uuid, smallint[], bigint[], uuid[], bigint[], float8[], float8[], float8[], ' +
+    'uuid, smallint[], bigint[], float8, float8, ' +
+    'uuid[], bigint[], int[], float8[], float8[], float8[], float8[], ' +
     'uuid[], float8[], float8[], text[], text[], bigint[], uuid[], float8[]'
   const fireValues = [
     noId,
     shards,
     shards,
+    '1',
+    '1000',
     ids,
-    ones,
-    ones,
-    ones,
-    ones,
+    ...Array.from({ length: 6 }, () => ones),
     ids,
     ones,
     ones,
@@ -104,7 +105,8 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
   ]
   const fire = await plansOf(fireTimers.text, fireTypes, fireValues)
   const release = await plansOf(releaseDelayed.text, 'uuid[], float8[]', [ids, ones])
-  return { scan, write: [...fire, ...release] }
+  const progress = await plansOf(readQueueProgress.text, 'text[], text[]', ['{default,other}', '{http}'])
+  return { scan, write: [...fire, ...release, ...progress] }
 }
 
 const walked = new RegExp(`Seq Scan on (${hot.join('|')})\\b`)
@@ -118,7 +120,7 @@ async function byIndex(): Promise<boolean> {
     ...write.filter((plan) => plan.includes('timer_due')),
   ]
   if (wrong[0] !== undefined) throw new Error(`a plan that does not scale:\n${wrong[0]}`)
-  return scan.length + write.length === 6
+  return scan.length + write.length === 8
 }
 
 describe('plans', () => {

@@ -6,6 +6,9 @@ import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
 import type { Clock } from '../../packages/server/src/ports/clock.ts'
 import type { RunQueue } from '../../packages/server/src/ports/run-queue.ts'
 import type { RunStore } from '../../packages/server/src/ports/run-store.ts'
+import { createPostgresRunQueue } from '../../packages/server/src/postgres/run-queue.ts'
+import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
+import { openHangingWire } from '../support/hanging-wire.ts'
 import { realClock } from '../support/real-clock.ts'
 import {
   createRunningFixture,
@@ -194,6 +197,50 @@ describe('a lost answer', () => {
     expect(handler.requests).toHaveLength(5)
   })
 
+  test('a run that a claim took unheard and that is canceled meanwhile ends, and nobody is called for it', async () => {
+    const runs = await fixture.addRuns(job, 2)
+    const [asked = '', other = ''] = runs
+    let lost = 0
+    const queue: RunQueue = {
+      ...fixture.queue,
+      async claim(options) {
+        const claim = await fixture.queue.claim(options)
+        if (claim.runs.length === 0 || lost++ > 0) return claim
+        await fixture.database.sql(
+          'UPDATE belfry.ready SET cancel_requested_at = belfry.now() WHERE run_id = $1',
+          [asked],
+        )
+        throw away()
+      },
+    }
+    const handler = testHandler(() => success)
+    const { hints } = await rigs.start(handler, { queue })
+    expect(await ended(asked)).toMatchObject({ number: 0, outcome: 'canceled', run_state: 'canceled' })
+    expect(await ended(other)).toMatchObject({ outcome: 'succeeded' })
+    expect(handler.requests.map((request) => request.runId)).toEqual([other])
+    expect(hints.published).toEqual([{ topic: 'ready', key: 'default' }])
+  })
+
+  test('hints nobody when nothing came back', async () => {
+    const [asked = ''] = await fixture.addRuns(job, 1)
+    let lost = 0
+    const queue: RunQueue = {
+      ...fixture.queue,
+      async claim(options) {
+        const claim = await fixture.queue.claim(options)
+        if (claim.runs.length === 0 || lost++ > 0) return claim
+        await fixture.database.sql('UPDATE belfry.ready SET cancel_requested_at = belfry.now()')
+        throw away()
+      },
+    }
+    const { hints } = await rigs.start(
+      testHandler(() => success),
+      { queue },
+    )
+    expect(await ended(asked)).toMatchObject({ outcome: 'canceled' })
+    expect(hints.published).toEqual([])
+  })
+
   test('runs whose definitions cannot be loaded are given back', async () => {
     const fresh = await fixture.addJob()
     const [runId = ''] = await fixture.addRuns(fresh, 1)
@@ -279,6 +326,75 @@ describe('while the database takes no ends', () => {
     }
   })
 
+  test('an end that can never be stored is given up: its slot is free, its run left to its deadline', async () => {
+    const [bad = ''] = await fixture.addRuns(job, 1)
+    const asked: number[] = []
+    let claimsFail = 0
+    const store: RunStore = {
+      ...fixture.store,
+      async complete(sessionId, ends) {
+        if (ends.some((end) => end.runId === bad)) {
+          asked.push(ends.length)
+          throw Object.assign(new Error('value out of range'), { code: '22003' })
+        }
+        return fixture.store.complete(sessionId, ends)
+      },
+      async heldRuns(sessionId) {
+        const held = await fixture.store.heldRuns(sessionId)
+        claimsFail = 2
+        return held
+      },
+    }
+    const queue: RunQueue = {
+      ...fixture.queue,
+      async claim(options) {
+        // then the worker looks for strays, and must not take the run for one
+        if (claimsFail === 1) throw away()
+        return fixture.queue.claim(options)
+      },
+    }
+    const handler = testHandler(() => success)
+    const { worker, events } = await rigs.start(handler, { store, queue, settings: { slots: 1 } })
+    await eventually(() => asked.length >= 2, 'two refusals')
+    const [next = ''] = await fixture.addRuns(job, 1)
+    expect(await ended(next)).toMatchObject({ outcome: 'succeeded' })
+    expect(worker.stats()).toMatchObject({ busy: 0, ending: 0 })
+    claimsFail = 1
+    await eventually(() => claimsFail === 2, 'a look for strays')
+    const [last = ''] = await fixture.addRuns(job, 1)
+    expect(await ended(last)).toMatchObject({ outcome: 'succeeded' })
+    expect(asked).toEqual([1, 1])
+    expect(handler.requests.filter((request) => request.runId === bad)).toHaveLength(1)
+    expect(await fixture.place(bad)).toMatchObject({ place: 'running', attempt: 1, lease_epoch: 1 })
+    const words = events
+      .of('role_failed')
+      .filter((each) => each.role === 'completer')
+      .map((each) => String(each.error))
+    expect(words).toEqual([
+      expect.stringContaining('its details are left out: value out of range'),
+      expect.stringContaining('the run is left to its deadline: value out of range'),
+    ])
+    await fixture.database.sql("UPDATE belfry.ready SET deadline = now() - interval '1 s'")
+    expect((await fixture.store.stuckRuns(null, 10)).runs.map((run) => run.runId)).toEqual([bad])
+  })
+
+  test('an error of the connection is no reason to give up an end', async () => {
+    const [runId = ''] = await fixture.addRuns(job, 1)
+    let failures = 0
+    const store: RunStore = {
+      ...fixture.store,
+      async complete(sessionId, ends) {
+        if (failures++ < 4) throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+        return fixture.store.complete(sessionId, ends)
+      },
+    }
+    await rigs.start(
+      testHandler(() => success),
+      { store },
+    )
+    expect(await ended(runId)).toMatchObject({ outcome: 'succeeded', response: 'done', http_status: 200 })
+  })
+
   test('a stop gives up after its limit rather than never, and the rescuer finds the run', async () => {
     const [runId = ''] = await fixture.addRuns(job, 1)
     const store: RunStore = {
@@ -303,5 +419,44 @@ describe('while the database takes no ends', () => {
     expect(await fixture.attempts(runId)).toEqual([])
     expect((await fixture.store.endExpiredSessions()).sessionIds).toHaveLength(1)
     expect((await fixture.store.stuckRuns(null, 10)).runs.map((run) => run.runId)).toEqual([runId])
+  })
+})
+
+describe('a stop while the database answers nothing', () => {
+  // the worker's limits, five times as fast
+  const pace = 5
+  const clock: Clock = {
+    ...realClock,
+    setTimer: (delayMs, fn) => realClock.setTimer(delayMs / pace, fn),
+  }
+
+  test.each([
+    ['idle', 0],
+    ['at work', 3],
+  ])('of a worker that is %s ends all the same', async (_, count) => {
+    await fixture.addRuns(job, count)
+    const wire = await openHangingWire(fixture.database.connection)
+    const db = fixture.database.open({ connection: wire.connection })
+    const heartbeats = fixture.database.open({ connection: wire.connection, maxConnections: 1 })
+    try {
+      const handler = testHandler(untilAborted)
+      const { worker } = await rigs.start(handler, {
+        queue: createPostgresRunQueue(db),
+        store: createPostgresRunStore({ db, heartbeats }),
+        clock,
+        settings: { leaseMs: 60_000, heartbeatMs: 50, drainMs: 100 },
+      })
+      await eventually(() => worker.stats().sessionId !== null, 'the session')
+      await eventually(() => handler.requests.length === count, 'the starts')
+      wire.hang()
+      const startedMs = performance.now()
+      await worker.stop()
+      // idle: three steps of 2 s; at work: a second for the ends and 8 s to write them as well
+      const limitMs = count === 0 ? 6_000 : 15_000
+      expect(performance.now() - startedMs).toBeLessThan(limitMs / pace + 1_000)
+      expect(handler.requests.every((request) => request.signal.aborted)).toBe(true)
+    } finally {
+      await wire.close()
+    }
   })
 })

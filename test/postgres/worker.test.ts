@@ -133,7 +133,13 @@ describe('an attempt', () => {
     const handler = testHandler(untilAborted)
     await rigs.start(handler)
     expect(await ended(runId)).toMatchObject([
-      { outcome: 'timed_out', run_state: null, error_code: 'attempt_timeout' },
+      {
+        outcome: 'timed_out',
+        run_state: null,
+        error_code: 'attempt_timeout',
+        // the handler knows best where the time went
+        error_message: 'The attempt was cut off: The signal fired.',
+      },
     ])
     expect(handler.requests[0]?.signal.reason).toBe('timeout')
   })
@@ -200,16 +206,20 @@ describe('a cancel', () => {
 describe('slots', () => {
   test('bound what is held, and every run is executed once', async () => {
     const runs = await fixture.addRuns(await fixture.addJob(), 60)
-    let running = 0
     let most = 0
+    const running: (() => void)[] = []
     const handler = testHandler(async () => {
-      most = Math.max(most, ++running)
-      await new Promise((resolve) => setTimeout(resolve, 2))
-      running--
+      const gate = Promise.withResolvers<void>()
+      most = Math.max(most, running.push(gate.resolve))
+      await gate.promise
       return success
     })
     const { worker } = await rigs.start(handler, { settings: { slots: 7 } })
-    await eventually(async () => (await remaining()) === 0, 'the end')
+    await eventually(() => running.length === 7, 'full slots')
+    await eventually(async () => {
+      for (const open of running.splice(0)) open()
+      return (await remaining()) === 0
+    }, 'the end')
     expect(most).toBe(7)
     expect(handler.requests.map((request) => request.runId).sort()).toEqual([...runs].sort())
     await eventually(() => worker.stats().busy === 0, 'free slots')
@@ -238,6 +248,36 @@ describe('a worker of every queue', () => {
     for (const runId of runs) expect(await ended(runId)).toMatchObject([{ outcome: 'succeeded' }])
   })
 
+  test('serves a tenant in one queue beside one in 10,000, though no slot is ever left over', async () => {
+    const flood = await fixture.addJob({})
+    await fixture.database.sql(
+      `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
+         available_at, timeout_ms)
+       SELECT gen_random_uuid(), $1, $2, 1, 'flood-' || n, 'http', 1, 0, now(), 1000
+       FROM generate_series(1, 10000) AS n`,
+      [flood.tenantId, flood.id],
+    )
+    const running: (() => void)[] = []
+    const handler = testHandler(async () => {
+      const gate = Promise.withResolvers<void>()
+      running.push(gate.resolve)
+      await gate.promise
+      return success
+    })
+    await rigs.start(handler, { queues: '*', settings: { slots: 4 } })
+    await eventually(() => running.length === 4, 'full slots')
+    const tenantId = await fixture.addTenant()
+    const [runId = ''] = await fixture.addRuns(await fixture.addJob({ queue: 'one' }, tenantId), 1)
+    // one slot at a time: the next but a few is the other tenant's, not the one after 10,000
+    await eventually(() => {
+      if (running.length === 4) running.shift()?.()
+      return handler.requests.some((request) => request.runId === runId)
+    }, 'the other tenant')
+    expect(handler.requests.length).toBeLessThan(1_000)
+    await fixture.database.sql('DELETE FROM belfry.ready WHERE session_id IS NULL')
+    for (const open of running.splice(0)) open()
+  })
+
   test('takes a hint at its word, without waiting for the poll', async () => {
     const handler = testHandler(() => success)
     const { worker, hints } = await rigs.start(handler, { queues: '*', settings: { maxPollMs: 3_600_000 } })
@@ -259,9 +299,9 @@ describe.each([['a list of queues', ['default', 'b', 'c']] as const, ['every que
           note()
           return fixture.queue.claim(options)
         },
-        activeQueues: () => {
+        readyQueues: (cursor: Parameters<typeof fixture.queue.readyQueues>[0]) => {
           note()
-          return fixture.queue.activeQueues()
+          return fixture.queue.readyQueues(cursor)
         },
       }
       await rigs.start(

@@ -1,9 +1,9 @@
 // The API on a fresh test database, with everything real but the network: requests are injected. Hints and
 // events are kept for a look. `call` sends JSON with a key and answers status, headers and body.
-import { createTagClock } from '../../packages/server/src/domain/fair-queue.ts'
 import type { Scope } from '@belfry/contract'
 import { createSystemIds } from '../../packages/server/src/adapters/system/ids.ts'
 import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
+import { createFairTags } from '../../packages/server/src/engine/fair-tags.ts'
 import type { Api, ApiOptions } from '../../packages/server/src/http/api.ts'
 import { createApi } from '../../packages/server/src/http/api.ts'
 import type { Hint } from '../../packages/server/src/ports/hints.ts'
@@ -12,6 +12,7 @@ import { createPostgresCatalog } from '../../packages/server/src/postgres/catalo
 import { createKeyDirectory } from '../../packages/server/src/postgres/catalog/key-store.ts'
 import type { Database } from '../../packages/server/src/postgres/database.ts'
 import { createAuthenticator, keyMint } from '../../packages/server/src/security/credentials.ts'
+import { createPostgresQueueProgress } from '../../packages/server/src/postgres/queue-progress.ts'
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
 import { realClock } from './real-clock.ts'
 
@@ -46,7 +47,9 @@ export type AnswerBody = {
   readonly lateMs: number | null
   readonly cancelRequested: boolean
   readonly input: unknown
-  readonly attemptList: readonly unknown[]
+  readonly attemptList: readonly { readonly number: number }[]
+  readonly attemptsTotal: number
+  readonly number: number
   readonly secret: string
   readonly expiresAt: string | null
   readonly revokedAt: string | null
@@ -123,7 +126,7 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
     mint: keyMint,
     zones: openZoneSource(),
     ids,
-    tags: createTagClock(),
+    tags: createFairTags({ clock: realClock, progress: createPostgresQueueProgress(database.open()) }),
     hints: { publish: (hint) => void hints.push(hint) },
     events: { emit: (name, payload) => void events.push({ name, payload }) },
     egress: testEgress,

@@ -139,8 +139,8 @@ function readReport(child: ChildProcess): Promise<OwnerReport> {
 }
 
 /**
- * A child that was forked just now still shows its parent's command, so it is told apart by its parent; and one that
- * ended while the list was read is not counted.
+ * A child that was forked just now still shows its parent's command, so it is told apart by its parent; and
+ * one that ended while the list was read is not counted.
  */
 function postmastersOn(clusterDir: string): number[] {
   const found = listProcesses().filter(({ command }) => command.includes(`-D ${clusterDir} `))

@@ -5,6 +5,7 @@
 import { httpHandlerSchema } from '@belfry/contract'
 import type { z } from 'zod'
 import { createHttpHandler } from '../../packages/server/src/adapters/handlers/http/http-handler.ts'
+import type { Timer } from '../../packages/server/src/ports/clock.ts'
 import type { EgressAgent } from '../../packages/server/src/ports/egress.ts'
 import type { Handler, HandlerRequest } from '../../packages/server/src/ports/handler.ts'
 import { createEgress, type EgressOptions } from '../../packages/server/src/security/egress/egress.ts'
@@ -17,7 +18,10 @@ export interface HttpHandlerRig {
   readonly target: TargetServer
   readonly egress: EgressAgent
   readonly handler: Handler
-  /** A request to the target's `/`, POST, unless the definition says otherwise. */
+  /**
+   * A request to the target's `/`, POST, unless the definition says otherwise. Its signal fires at the
+   * timeout, as the worker's does.
+   */
   request(definition?: Partial<HttpDefinition>, changes?: Partial<HandlerRequest>): HandlerRequest
   dispose(): Promise<void>
 }
@@ -29,6 +33,12 @@ export async function createHttpHandlerRig(
   const target = await createTargetServer(targetOptions)
   const egress = createEgress({ allowCidrs: ['127.0.0.0/8'], clock: realClock, ...options })
   const handler = createHttpHandler({ egress, clock: realClock, userAgent: 'Belfry/0.0.0' })
+  const timeouts = new Set<Timer>()
+  function timeoutSignal(timeoutMs: number): AbortSignal {
+    const controller = new AbortController()
+    timeouts.add(realClock.setTimer(timeoutMs, () => controller.abort('timeout')))
+    return controller.signal
+  }
   return {
     target,
     egress,
@@ -45,10 +55,11 @@ export async function createHttpHandlerRig(
       handler: httpHandlerSchema.parse({ kind: 'http', url: target.url(), ...definition }),
       timeoutMs: 20_000,
       traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
-      signal: new AbortController().signal,
+      signal: timeoutSignal(changes.timeoutMs ?? 20_000),
       ...changes,
     }),
     async dispose() {
+      for (const timeout of timeouts) timeout.cancel()
       await handler.close()
       await egress.close()
       try {

@@ -13,7 +13,7 @@ import { openDatabase } from '../../packages/server/src/postgres/database.ts'
 import { giveTree, spawnAs } from '../../packages/server/src/postgres/embedded/unprivileged.ts'
 import { chooseRunAs } from '../../packages/server/src/postgres/embedded/unprivileged.ts'
 import type { SharedServer } from './global-postgres.ts'
-import { realClock } from './real-clock.ts'
+import { realClock, realRandom } from './real-clock.ts'
 import { makeFastDirectory } from './temporary-directory.ts'
 
 export type TestConnection = {
@@ -33,11 +33,21 @@ export type TestDatabase = {
   readonly open: (options?: Partial<DatabaseOptions>) => Database
   /** Free SQL as the superuser, to arrange and to look. */
   readonly sql: <Row extends pg.QueryResultRow>(text: string, params?: readonly unknown[]) => Promise<Row[]>
+  /** A connection of the superuser that holds the locks of a statement between `take` and `release`. */
+  readonly hold: (text: string) => Promise<HeldLock>
+  /** How many connections wait for a lock. */
+  readonly waiting: () => Promise<number>
   /** Makes `belfry.now()` of this database settable; it stands still from then on. */
   readonly useVirtualNow: (instant: Date) => Promise<void>
   readonly setNow: (instant: Date) => Promise<void>
   /** Closes what `open` and `sql` opened, and drops the database. */
   readonly drop: () => Promise<void>
+}
+
+export type HeldLock = {
+  readonly take: () => Promise<void>
+  /** May be called twice. */
+  readonly release: () => Promise<void>
 }
 
 /**
@@ -51,7 +61,7 @@ export async function createTestDatabase(options: { readonly empty?: boolean } =
   await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${source} STRATEGY FILE_COPY`)
   const connection = { host: server.host, port: server.port, user: 'belfry', database: name }
   const adminConnection = { ...connection, user: 'postgres' }
-  const admin = new pg.Pool({ ...adminConnection, max: 2 })
+  const admin = new pg.Pool({ ...adminConnection, max: 4 })
   admin.on('error', () => undefined)
   const opened: Database[] = []
 
@@ -67,9 +77,38 @@ export async function createTestDatabase(options: { readonly empty?: boolean } =
     connection,
     adminConnection,
     sql,
+    hold: async (text) => {
+      const client = await admin.connect()
+      let held = true
+      return {
+        take: async () => {
+          await client.query('BEGIN')
+          await client.query(text)
+        },
+        release: async () => {
+          if (!held) return
+          held = false
+          await client.query('ROLLBACK')
+          client.release()
+        },
+      }
+    },
+    waiting: async () => {
+      const [row] = await sql<{ count: number }>(
+        "SELECT count(*)::int FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'",
+        [name],
+      )
+      return row?.count ?? 0
+    },
     setNow,
     open: (more = {}) => {
-      const db = openDatabase({ connection, clock: realClock, maxConnections: 5, ...more })
+      const db = openDatabase({
+        connection,
+        clock: realClock,
+        random: realRandom,
+        maxConnections: 5,
+        ...more,
+      })
       opened.push(db)
       return db
     },

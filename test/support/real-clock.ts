@@ -1,6 +1,7 @@
-// The real clock as the Clock port, for tests that run against real servers.
+// The real clock and real chance as ports, for tests that run against real servers.
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '../../packages/server/src/ports/clock.ts'
+import type { Random } from '../../packages/server/src/ports/random.ts'
 
 export const realClock: Clock = {
   nowMs: () => Date.now(),
@@ -11,3 +12,5 @@ export const realClock: Clock = {
   },
   sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => undefined),
 }
+
+export const realRandom: Random = { next: () => Math.random() }

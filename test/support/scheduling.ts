@@ -3,9 +3,9 @@
 // SQL here arranges and looks, as the superuser.
 import { createSystemIds, systemRandom } from '../../packages/server/src/adapters/system/ids.ts'
 import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
-import { createTagClock } from '../../packages/server/src/domain/fair-queue.ts'
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
 import { createElector, type Elector } from '../../packages/server/src/engine/elector.ts'
+import { createFairTags } from '../../packages/server/src/engine/fair-tags.ts'
 import { createLocalHints, type LocalHints } from '../../packages/server/src/engine/local-hints.ts'
 import {
   createScheduler,
@@ -19,6 +19,7 @@ import type { Leadership } from '../../packages/server/src/ports/leadership.ts'
 import type { TimerIndex } from '../../packages/server/src/ports/timer-index.ts'
 import { createPostgresFiring } from '../../packages/server/src/postgres/firing.ts'
 import { createPostgresLeadership } from '../../packages/server/src/postgres/leadership.ts'
+import { createPostgresQueueProgress } from '../../packages/server/src/postgres/queue-progress.ts'
 import { createPostgresTimerIndex } from '../../packages/server/src/postgres/timer-index.ts'
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
 import { realClock } from './real-clock.ts'
@@ -156,7 +157,7 @@ function createNode(database: TestDatabase, options: NodeOptions): TestNode {
     zones,
     ids,
     hints,
-    tags: createTagClock(),
+    tags: createFairTags({ clock, progress: createPostgresQueueProgress(db) }),
     horizonMs,
     maxTimers,
     maxBatch,

@@ -2,7 +2,7 @@
  * From what a person types to the thing meant: an id is taken as it is, a name is looked up by the list's
  * filter. An unknown name gets the nearest known one as a suggestion.
  */
-import type { Job, Key, Schedule } from '@belfry/contract'
+import type { JobSummary, Key, ScheduleSummary } from '@belfry/contract'
 import { BelfryError, nearest } from '@belfry/contract'
 import type { Client } from '@belfry/sdk'
 
@@ -21,7 +21,7 @@ function notFound(noun: string, name: string, known: Iterable<string>): BelfryEr
 
 const namesOf = (items: readonly { readonly name: string }[]): string[] => items.map((item) => item.name)
 
-export async function findJob(client: Client, nameOrId: string): Promise<Job> {
+export async function findJob(client: Client, nameOrId: string): Promise<JobSummary> {
   if (isId(nameOrId)) return client.jobs.get(nameOrId)
   const [job] = await client.jobs.list({ name: nameOrId, limit: 1 }).take(1)
   if (job !== undefined) return job
@@ -32,7 +32,7 @@ export async function findJob(client: Client, nameOrId: string): Promise<Job> {
   )
 }
 
-export async function findSchedule(client: Client, nameOrId: string): Promise<Schedule> {
+export async function findSchedule(client: Client, nameOrId: string): Promise<ScheduleSummary> {
   if (isId(nameOrId)) return client.schedules.get(nameOrId)
   const [schedule] = await client.schedules.list({ name: nameOrId, limit: 1 }).take(1)
   if (schedule !== undefined) return schedule

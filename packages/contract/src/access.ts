@@ -3,7 +3,7 @@
  * is never sent.
  */
 import { z } from 'zod'
-import { idSchema, instantSchema, nameSchema, pageOf, pageQuery } from './common.ts'
+import { givenInstantSchema, idSchema, instantSchema, nameSchema, pageOf, pageQuery } from './common.ts'
 
 /**
  * `read`: look. `enqueue`: start runs of existing jobs. `operate`: pause, resume, trigger, cancel. `admin`:
@@ -42,7 +42,7 @@ export const keyCreateSchema = z
       .min(1)
       .max(scopes.length)
       .refine((list) => new Set(list).size === list.length, { error: 'name each scope once' }),
-    expiresAt: instantSchema.optional(),
+    expiresAt: givenInstantSchema.optional(),
     tenant: nameSchema
       .optional()
       .meta({ description: 'Another tenant than your own; needs the scope `platform`' }),
@@ -71,8 +71,8 @@ export const keyCreatedSchema = z
       .nullable()
       .meta({
         description:
-          'The whole key, shown this once and stored nowhere. Null when an Idempotency-Key replays the ' +
-          'answer: if you never saw it, revoke this key and make another.',
+          'The whole key, shown this once and stored nowhere. Null in a dry run, which makes no key, and ' +
+          'when an Idempotency-Key replays the answer: if you never saw it, revoke this key, make another.',
       }),
   })
   .meta({ id: 'KeyCreated' })

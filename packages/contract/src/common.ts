@@ -56,13 +56,30 @@ export const nameSchema = z
   })
   .meta({ examples: ['nightly-report'] })
 
-/** An instant: RFC 3339 with offset; answers are always UTC. */
+/** The instants that Belfry takes, epoch ms: the years 1970 to 2199 in UTC. */
+export const earliestInstantMs = 0
+export const latestInstantMs = Date.UTC(2200, 0) - 1
+
+/** An instant in an answer: RFC 3339 in UTC. What comes in is `givenInstantSchema`. */
 export const instantSchema = z.iso
   .datetime({
     offset: true,
     error: 'is not an instant; write it like 2026-12-01T02:30:00Z or 2026-12-01T03:30:00+01:00',
   })
   .meta({ examples: ['2026-12-01T02:30:00Z'] })
+
+/** An instant that comes in: RFC 3339 with any offset, within the bounds once it is in UTC. */
+export const givenInstantSchema = instantSchema
+  .superRefine((text, context) => {
+    const instantMs = Date.parse(text)
+    if (instantMs >= earliestInstantMs && instantMs <= latestInstantMs) return
+    const message = 'is outside the years 1970 to 2199 (in UTC); give an instant within them'
+    context.addIssue({ code: 'custom', message })
+  })
+  .meta({
+    description: 'RFC 3339 with offset, in the years 1970 to 2199',
+    examples: ['2026-12-01T02:30:00Z'],
+  })
 
 export const durationMsSchema = (max: number, min = 0) => z.int().min(min).max(max)
 
@@ -121,17 +138,27 @@ export const jsonSchema = z
   })
   .meta({ description: `Any JSON value, at most ${maxInputBytes} bytes` })
 
-export const pageQuery = {
-  limit: z.coerce
+const pageLimit = (max: number) =>
+  z.coerce
     .number()
     .int()
     .min(1)
-    .max(1000)
+    .max(max)
     .default(50)
-    .meta({ description: 'Items a page, 1 to 1000' }),
+    .meta({ description: `Items a page at most, 1 to ${max}` })
+
+export const pageQuery = {
+  limit: pageLimit(1000),
   cursor: z.string().max(512).optional().meta({ description: '`nextCursor` of the page before' }),
 }
 
+/** Of lists whose items are large. */
+export const smallPageQuery = { ...pageQuery, limit: pageLimit(100) }
+
+/**
+ * A page. It may hold fewer items than asked for, also none, and still name a next one: a filter that few
+ * things pass is looked for within a bounded stretch of the list a page.
+ */
 export const pageOf = <T extends z.ZodType>(item: T) =>
   z.strictObject({ items: z.array(item), nextCursor: z.string().nullable() })
 

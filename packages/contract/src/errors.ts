@@ -20,6 +20,11 @@ export const errorTable = {
   name_taken: { status: 409, title: 'The name is already in use', retryable: false },
   in_use: { status: 409, title: 'Something else still needs this', retryable: false },
   invalid_state: { status: 409, title: 'Not possible in the present state', retryable: false },
+  idempotency_key_busy: {
+    status: 409,
+    title: 'The first request with this Idempotency-Key is still running',
+    retryable: true,
+  },
   lease_lost: { status: 409, title: 'The lease of this run is held by another attempt', retryable: false },
   precondition_failed: { status: 412, title: 'It was changed since you read it', retryable: false },
   body_too_large: { status: 413, title: 'The body is too large', retryable: false },

@@ -1,8 +1,11 @@
-/** The contract: what every part of Belfry, and everybody who speaks to it, agrees on. */
+/**
+ * The contract: what every part of Belfry, and everybody who speaks to it, agrees on. The only edge of this
+ * package; it depends on nothing but zod.
+ */
 export * from './access.ts'
 export * from './common.ts'
 export * from './errors.ts'
-export * from './events.ts'
+export type * from './events.ts'
 export * from './jobs.ts'
 export * from './nearest.ts'
 export * from './routes.ts'

@@ -53,6 +53,18 @@ const headerValue = z
   .max(8192)
   .regex(/^[\t\x20-\x7e\x80-\xff]*$/, { error: 'must not contain control characters or line breaks' })
 
+/**
+ * What stands in answers for the value of a header that looks like a secret. A change that sends it back
+ * keeps the stored value.
+ */
+export const secretMask = '***'
+
+const secretParts = /authorization|cookie|token|secret|signature|passw|credential|apikey/i
+const secretWords = /(?:^|[-_])(?:auth|key)(?:[-_]|$)/i
+
+/** Whether the value of a header of this name is never shown. */
+export const isSecretHeader = (name: string): boolean => secretParts.test(name) || secretWords.test(name)
+
 function urlFault(text: string): string | undefined {
   if (!URL.canParse(text)) return 'is not an absolute URL; write it like https://example.com/path'
   const url = new URL(text)
@@ -86,7 +98,12 @@ export const httpHandlerSchema = z
     headers: z
       .record(headerName, headerValue)
       .refine((headers) => Object.keys(headers).length <= 64, { error: 'at most 64 headers' })
-      .default({}),
+      .default({})
+      .meta({
+        description:
+          `Answers show \`${secretMask}\` for values of headers that carry secrets (Authorization, Cookie, ` +
+          '…-Token, …); sent back, it keeps the stored value while the target stays on the same origin.',
+      }),
     body: safeText(262_144).optional().meta({
       description: 'Sent as it is. Without it the input of the run is sent as JSON (not for GET and HEAD).',
     }),
@@ -153,6 +170,15 @@ export const jobSchema = z
   .meta({ id: 'Job' })
 export type Job = z.infer<typeof jobSchema>
 
+/** As lists show it: without headers and body of the handler, which may be large. */
+export const jobSummarySchema = z
+  .strictObject({
+    ...jobSchema.shape,
+    handler: z.strictObject({ kind: z.literal('http'), url: targetUrlSchema, method: z.enum(httpMethods) }),
+  })
+  .meta({ id: 'JobSummary' })
+export type JobSummary = z.infer<typeof jobSummarySchema>
+
 /**
  * Merge of the fields given, `retry` field by field and `handler` as a whole; whatever changes makes a new
  * version, and runs that exist keep theirs.
@@ -171,4 +197,4 @@ export const jobUpdateSchema = z
 export type JobUpdate = z.infer<typeof jobUpdateSchema>
 
 export const jobListQuery = z.strictObject({ ...pageQuery, name: nameSchema.optional() })
-export const jobPageSchema = pageOf(jobSchema)
+export const jobPageSchema = pageOf(jobSummarySchema)

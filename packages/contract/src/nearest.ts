@@ -1,4 +1,7 @@
-/** "Did you mean": the known word nearest to an unknown one. Used wherever people type names of things. */
+/**
+ * "Did you mean": the known word nearest to an unknown one. Used wherever people type names: commands,
+ * settings, fields, zones.
+ */
 
 /** Optimal string alignment distance: insert, delete, replace, swap of neighbours; each costs 1. */
 export function editDistance(left: string, right: string): number {

@@ -317,12 +317,25 @@ export const routes = {
     path: '/v1/runs/:id',
     scope: 'read',
     tag: 'runs',
-    summary: 'Get a run with its attempts',
+    summary: 'Get a run with its newest attempts',
     params: id,
     response: runs.runSchema,
     status: 200,
     effect: 'none',
     errors: ['not_found'],
+  },
+  attemptList: {
+    method: 'GET',
+    path: '/v1/runs/:id/attempts',
+    scope: 'read',
+    tag: 'runs',
+    summary: 'Attempts of a run, newest first',
+    params: id,
+    query: runs.attemptListQuery,
+    response: runs.attemptPageSchema,
+    status: 200,
+    effect: 'none',
+    errors: ['not_found', 'invalid_cursor'],
   },
   runCancel: {
     method: 'POST',
@@ -352,7 +365,7 @@ export function documentedErrors(route: Route): readonly ErrorCode[] {
     'internal',
   ]
   if (route.body !== undefined) common.push('malformed_json', 'body_too_large', 'unsupported_media_type')
-  if (route.effect === 'create') common.push('idempotency_key_reused')
+  if (route.effect === 'create') common.push('idempotency_key_reused', 'idempotency_key_busy')
   common.push('database_unavailable', 'database_timeout', 'shutting_down')
   if (route.effect !== 'none') common.push('database_read_only', 'database_full', 'serialization_conflict')
   return [...new Set([...common, ...route.errors])]

@@ -1,9 +1,10 @@
 /**
  * Runs and their attempts: one execution of a job, its tries, what each answered. What is listed is a
- * summary; the run itself has its input and attempts.
+ * summary; the run itself has its input and its newest attempts, and all attempts have a list of their own.
  */
 import { z } from 'zod'
 import {
+  givenInstantSchema,
   idSchema,
   instantSchema,
   jsonSchema,
@@ -11,8 +12,12 @@ import {
   nameSchema,
   pageOf,
   pageQuery,
+  smallPageQuery,
 } from './common.ts'
 import { attemptOutcomes, deliveries, runReasons, runSources, runStates } from './states.ts'
+
+/** How many attempts, the newest, a run is shown with. */
+export const maxShownAttempts = 100
 
 /** Bytes of a target's response that are kept with an attempt. */
 export const maxCapturedBytes = 16 * 1024
@@ -21,7 +26,7 @@ export const runCreateSchema = z
   .strictObject({
     job: nameSchema,
     input: jsonSchema.optional(),
-    runAt: instantSchema.optional().meta({ description: 'Not before this; now if left out or past' }),
+    runAt: givenInstantSchema.optional().meta({ description: 'Not before this; now if left out or past' }),
     queue: nameSchema.optional(),
     priority: z.int().min(-100).max(100).optional(),
   })
@@ -83,7 +88,14 @@ export const runSummarySchema = z.strictObject(runCore).meta({ id: 'RunSummary' 
 export type RunSummary = z.infer<typeof runSummarySchema>
 
 export const runSchema = z
-  .strictObject({ ...runCore, input: jsonValueSchema, attemptList: z.array(attemptSchema) })
+  .strictObject({
+    ...runCore,
+    input: jsonValueSchema,
+    attemptList: z
+      .array(attemptSchema)
+      .meta({ description: `The newest ${maxShownAttempts}, in the order they began; all: /attempts` }),
+    attemptsTotal: z.int().meta({ description: 'How many there are, with those that are not shown here' }),
+  })
   .meta({ id: 'Run' })
 export type Run = z.infer<typeof runSchema>
 
@@ -99,10 +111,13 @@ export const runListQuery = z.strictObject({
   jobId: idSchema.optional(),
   job: nameSchema.optional(),
   scheduleId: idSchema.optional(),
-  createdAfter: instantSchema.optional(),
-  createdBefore: instantSchema.optional(),
+  createdAfter: givenInstantSchema.optional(),
+  createdBefore: givenInstantSchema.optional(),
 })
 export const runPageSchema = pageOf(runSummarySchema)
+
+export const attemptListQuery = z.strictObject({ ...smallPageQuery })
+export const attemptPageSchema = pageOf(attemptSchema)
 
 /** Nothing may be said; the body may be left out. */
 export const cancelSchema = z.strictObject({}).meta({ id: 'Cancel' })

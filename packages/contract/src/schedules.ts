@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import {
   durationMsSchema,
+  givenInstantSchema,
   idSchema,
   instantSchema,
   jsonSchema,
@@ -33,8 +34,8 @@ const timing = {
   zone: safeText(64, 1)
     .default('UTC')
     .meta({ description: 'IANA time zone', examples: ['Europe/Berlin'] }),
-  startAt: instantSchema.optional().meta({ description: 'First planned time at or after this' }),
-  endAt: instantSchema.optional().meta({ description: 'No planned time at or after this' }),
+  startAt: givenInstantSchema.optional().meta({ description: 'First planned time at or after this' }),
+  endAt: givenInstantSchema.optional().meta({ description: 'No planned time at or after this' }),
   ifPast: z
     .enum(['reject', 'runNow'])
     .default('reject')
@@ -137,6 +138,10 @@ export const scheduleSchema = z
   .meta({ id: 'Schedule' })
 export type Schedule = z.infer<typeof scheduleSchema>
 
+/** As lists show it: without the input, which may be large. */
+export const scheduleSummarySchema = scheduleSchema.omit({ input: true }).meta({ id: 'ScheduleSummary' })
+export type ScheduleSummary = z.infer<typeof scheduleSummarySchema>
+
 /**
  * Merge of the fields given, `catchUp` field by field. Only a change of timing moves the next planned time,
  * and never into the past.
@@ -152,8 +157,8 @@ export const scheduleUpdateSchema = z
       .optional()
       .meta({ description: 'For a new `at` that is over; reject if left out' }),
     zone: safeText(64, 1).optional(),
-    startAt: instantSchema.nullable().optional(),
-    endAt: instantSchema.nullable().optional(),
+    startAt: givenInstantSchema.nullable().optional(),
+    endAt: givenInstantSchema.nullable().optional(),
     jitterMs: durationMsSchema(dayMs).optional(),
     catchUp: z.strictObject(catchUpFields).partial().optional(),
     overlap: z.enum(['skip', 'allow']).optional(),
@@ -180,7 +185,7 @@ export const scheduleListQuery = z.strictObject({
   state: z.enum(scheduleStates).optional(),
   jobId: idSchema.optional(),
 })
-export const schedulePageSchema = pageOf(scheduleSchema)
+export const schedulePageSchema = pageOf(scheduleSummarySchema)
 
 export const occurrenceSchema = z
   .strictObject({
@@ -201,7 +206,7 @@ export type Occurrence = z.infer<typeof occurrenceSchema>
 export const occurrenceListQuery = z.strictObject({
   ...pageQuery,
   outcome: z.enum(occurrenceOutcomes).optional(),
-  from: instantSchema.optional(),
-  to: instantSchema.optional(),
+  from: givenInstantSchema.optional(),
+  to: givenInstantSchema.optional(),
 })
 export const occurrencePageSchema = pageOf(occurrenceSchema)

@@ -76,7 +76,14 @@ export type Client = Requester & {
   readonly runs: {
     create: Create<'runCreate'>
     list: List<'runList'>
+    /** With the newest of its attempts. */
     get: Get<'runGet'>
+    /** All its attempts, newest first. */
+    attempts(
+      id: string,
+      query?: QueryOf<'attemptList'>,
+      options?: CallOptions,
+    ): Listing<ItemOf<'attemptList'>>
     cancel: Change<'runCancel'>
   }
   readonly keys: { create: Create<'keyCreate'>; list: List<'keyList'>; revoke: Act<'keyRevoke'> }
@@ -182,6 +189,8 @@ export function createClient(options: ClientOptions): Client {
       create: create('runCreate'),
       list: (query, callOptions = {}) => list('runList', query, callOptions),
       get: get('runGet'),
+      attempts: (id, query, callOptions = {}) =>
+        list('attemptList', query, { ...callOptions, params: { id } }),
       cancel: change('runCancel'),
     },
     keys: {

@@ -1,7 +1,7 @@
 /**
  * A list of the API, page by page, as something to iterate over: `for await (const job of
  * client.jobs.list())`. Nothing is asked for before the first item is; breaking off the loop asks for
- * nothing more.
+ * nothing more. A page may have fewer items than asked for, also none, and still a next one.
  */
 
 export type Page<T> = { readonly items: readonly T[]; readonly nextCursor: string | null }

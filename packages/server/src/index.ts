@@ -1,4 +1,7 @@
-/** The edge of `@belfry/server`: what the command line and embedders start. Everything else is inside. */
+/**
+ * The edge of `@belfry/server`: what the command line and embedders start. Everything else is inside and may
+ * change at any time.
+ */
 export { loadConfig } from './config/load.ts'
 export type { ConfigSource, LoadedConfig } from './config/load.ts'
 export type { Config } from './config/schema.ts'

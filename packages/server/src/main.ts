@@ -1,12 +1,13 @@
 /**
- * What the command line starts: `belfry server start | migrate | init`, `belfry dev`, and a Belfry in this process for the
- * demo and for tests. Each loads the configuration, has the parts composed, and stops when its signal fires.
+ * What the command line starts: `belfry server start | migrate | init`, `belfry dev`, and a Belfry in this
+ * process for the demo and for tests. Each loads the configuration, has the parts composed, and stops when
+ * its signal fires.
  */
 import type { DevOptions } from './compose/dev.ts'
 import { startDev } from './compose/dev.ts'
 import { makeOwnerKey } from './compose/first-key.ts'
 import { serverLogger, terminalLogger } from './compose/logging.ts'
-import { startServer } from './compose/server.ts'
+import { orStop, startServer } from './compose/server.ts'
 import { migrateStore, openStore } from './compose/store.ts'
 import { loadConfig } from './config/load.ts'
 import type { Config } from './config/schema.ts'
@@ -66,7 +67,9 @@ async function initialize(config: Config, options: RunServerOptions): Promise<un
   const store = await openStore({ config, signal, log: (_, message) => out(message) })
   try {
     const made = await makeOwnerKey(store.db, tenant, 'init')
-    const words = made.tenantCreated ? `Made the tenant ${tenant} and` : `The tenant ${tenant} was there; made`
+    const words = made.tenantCreated
+      ? `Made the tenant ${tenant} and`
+      : `The tenant ${tenant} was there; made`
     if (options.onReady === undefined) {
       out(`${words} an API key. It is shown this once:`)
       out(made.key)
@@ -104,6 +107,6 @@ export async function startBelfry(options: {
 }): Promise<Ready & { readonly opsUrl: string; stop(): Promise<void> }> {
   const { config } = loadConfig({ flags: options.flags })
   const server = await startServer({ ...options, config, logger: terminalLogger(config.logLevel) })
-  const { key } = await makeOwnerKey(server.store.db, 'main', 'first')
+  const { key } = await orStop(server, makeOwnerKey(server.store.db, 'main', 'first'))
   return { url: server.apiUrl ?? '', opsUrl: server.opsUrl, apiKey: key, stop: () => server.stop() }
 }

@@ -133,6 +133,7 @@ const run = (more: Partial<Run>): Run => {
     cancelRequested: false,
     input: null,
     attemptList: [],
+    attemptsTotal: more.attemptList?.length ?? 0,
     ...more,
   }
 }
@@ -161,8 +162,16 @@ function need<T>(found: T | undefined, what: string): T {
   return found
 }
 
-function withoutAttempts({ input: _input, attemptList: _attempts, ...summary }: Run) {
+function withoutAttempts({ input: _input, attemptList: _attempts, attemptsTotal: _total, ...summary }: Run) {
   return summary
+}
+
+function withoutHeaders({ handler: { kind, url, method }, ...job }: Job) {
+  return { ...job, handler: { kind, url, method } }
+}
+
+function withoutInput({ input: _input, ...schedule }: Schedule) {
+  return schedule
 }
 
 function put<T extends { id: string }>(map: Map<string, T>, item: T, query: Readonly<Fields> = {}): T {
@@ -219,7 +228,7 @@ const accessAnswers = ({ tenants, keys }: Tables): Answers => ({
   tenantList: ({ query }) => page([...tenants.values()], query),
   keyCreate: ({ fields, query }) => {
     const made = put(keys, key(String(fields['name']), { scopes: fields['scopes'] as Key['scopes'] }), query)
-    return { ...made, secret: 'blf_secret_zyxwvutsrqponmlkjihgfedcba' }
+    return { ...made, secret: query['dryRun'] === true ? null : 'blf_secret_zyxwvutsrqponmlkjihgfedcba' }
   },
   keyList: ({ query }) => page([...keys.values()], query),
   keyRevoke: (asked) => change(keys, asked, 'key', { revokedAt: madeAt }),
@@ -230,7 +239,7 @@ const jobAnswers = ({ jobs }: Tables): Answers => ({
     checkFree(jobs, String(fields['name']), 'job')
     return put(jobs, job(String(fields['name']), fields), query)
   },
-  jobList: ({ query }) => page(matching(jobs, query, 'name'), query),
+  jobList: ({ query }) => page(matching(jobs, query, 'name').map(withoutHeaders), query),
   jobGet: ({ id }) => need(jobs.get(id), 'job'),
   jobUpdate: (asked) => {
     const before = need(jobs.get(asked.id), 'job')
@@ -250,7 +259,8 @@ const scheduleAnswers = ({ schedules, runs, occurrences }: Tables): Answers => (
     const given = Object.fromEntries(own)
     return put(schedules, schedule(name, { every: null, job: name, ...given, dialect: null }), query)
   },
-  scheduleList: ({ query }) => page(matching(schedules, query, 'name', 'state', 'jobId'), query),
+  scheduleList: ({ query }) =>
+    page(matching(schedules, query, 'name', 'state', 'jobId').map(withoutInput), query),
   scheduleGet: ({ id }) => need(schedules.get(id), 'schedule'),
   scheduleUpdate: (asked) => {
     const before = need(schedules.get(asked.id), 'schedule')
@@ -289,6 +299,7 @@ const runAnswers = ({ jobs, runs }: Tables): Answers => ({
     return page(items.filter((item) => states?.includes(item.state) ?? true).map(withoutAttempts), query)
   },
   runGet: ({ id }) => need(runs.get(id), 'run'),
+  attemptList: ({ id, query }) => page(need(runs.get(id), 'run').attemptList.toReversed(), query),
   runCancel: (asked) => change(runs, asked, 'run', { state: 'canceled', reason: 'canceled_by_request' }),
 })
 

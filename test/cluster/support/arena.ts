@@ -1,7 +1,7 @@
 /**
- * What cluster tests fight in: one real Postgres (embedded, with a port), one tenant with a key, one target, and Belfry
- * processes that are started, killed and stopped at will. Everything ends after each test, in reverse order; a process
- * that was stopped is woken first.
+ * What cluster tests fight in: one real Postgres (embedded, with a port), one tenant with a key, one target,
+ * and Belfry processes that are started, killed and stopped at will. Everything ends after each test, in
+ * reverse order; a process that was stopped is woken first.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -19,7 +19,7 @@ import { startEmbeddedPostgres } from '../../../packages/server/src/postgres/emb
 import type { EmbeddedPostgres } from '../../../packages/server/src/postgres/embedded/embedded-postgres.ts'
 import { migrate } from '../../../packages/server/src/postgres/migrate.ts'
 import { keyMint } from '../../../packages/server/src/security/credentials.ts'
-import { realClock } from '../../support/real-clock.ts'
+import { realClock, realRandom } from '../../support/real-clock.ts'
 import { startLedger } from './ledger.ts'
 import type { Ledger } from './ledger.ts'
 import { spawnNode } from './node-process.ts'
@@ -94,31 +94,15 @@ async function openArena(
 ): Promise<Arena> {
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'belfry-cluster-'))
   defer(() => rmSync(dataDir, { recursive: true, force: true }))
-  const port = await freePort()
-  const startServer = (): Promise<EmbeddedPostgres> =>
-    startEmbeddedPostgres({ dataDir, port, log: () => undefined })
-  let postgres = await startServer()
-  defer(() => postgres.stop())
-  await migrate(postgres.adminConnection, { log: () => undefined, runtimeLogin: 'belfry' })
-  const apiKey = await makeKey(postgres)
+  const server = await openServer(dataDir)
+  defer(server.stopPostgres)
+  await migrate(server.postgres().adminConnection, { log: () => undefined, runtimeLogin: 'belfry' })
+  const apiKey = await makeKey(server.postgres())
   const ledger = await startLedger()
   defer(ledger.close)
-  const { tcp } = postgres
-  if (tcp === undefined) throw new Error('the embedded Postgres has no port')
-  const password = readFileSync(tcp.passwordFile, 'utf8').trim()
-  const env = {
-    DATABASE_URL: `postgres://belfry:${encodeURIComponent(password)}@${tcp.host}:${port}/belfry`,
-    ...quickEnv,
-    ...options.env,
-  }
+  const { postgres, databaseUrl, ...rest } = server
+  const env = { DATABASE_URL: databaseUrl, ...quickEnv, ...options.env }
   const nodes = new Map<string, NodeProcess>()
-
-  const connect = async (): Promise<pg.Client> => {
-    const sql = new pg.Client({ ...postgres.adminConnection, connectionTimeoutMillis: 10_000 })
-    sql.on('error', () => undefined)
-    await sql.connect()
-    return sql
-  }
   const spawn = (name: string, more: Record<string, string> = {}): SpawnedNode => {
     const node = spawnNode(name, { ...env, ...more })
     defer(async () => {
@@ -129,11 +113,11 @@ async function openArena(
     return node
   }
   return {
+    ...rest,
     dataDir,
     get postgres() {
-      return postgres
+      return postgres()
     },
-    password,
     ledger,
     nodes,
     spawn,
@@ -149,8 +133,31 @@ async function openArena(
       return createClient({ url: node.apiUrl, apiKey })
     },
     call: (node, method, path, body, key) => call(`${node.apiUrl}${path}`, method, apiKey, body, key),
+  }
+}
+
+/** One Postgres on a data directory, which can be stopped and started again at the same port. */
+async function openServer(dataDir: string) {
+  const port = await freePort()
+  const start = (): Promise<EmbeddedPostgres> =>
+    startEmbeddedPostgres({ dataDir, port, log: () => undefined })
+  let postgres = await start()
+  const { tcp } = postgres
+  if (tcp === undefined) throw new Error('the embedded Postgres has no port')
+  const password = readFileSync(tcp.passwordFile, 'utf8').trim()
+
+  const connect = async (): Promise<pg.Client> => {
+    const sql = new pg.Client({ ...postgres.adminConnection, connectionTimeoutMillis: 10_000 })
+    sql.on('error', () => undefined)
+    await sql.connect()
+    return sql
+  }
+  return {
+    postgres: () => postgres,
+    password,
+    databaseUrl: `postgres://belfry:${encodeURIComponent(password)}@${tcp.host}:${port}/belfry`,
     connect,
-    async rows<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []) {
+    async rows<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<Row[]> {
       const sql = await connect()
       try {
         return (await sql.query<Row>(text, values)).rows
@@ -160,13 +167,13 @@ async function openArena(
     },
     stopPostgres: () => postgres.stop(),
     async startPostgres() {
-      postgres = await startServer()
+      postgres = await start()
     },
   }
 }
 
 async function makeKey(postgres: EmbeddedPostgres): Promise<string> {
-  const db = openDatabase({ connection: postgres.connection, clock: realClock })
+  const db = openDatabase({ connection: postgres.connection, clock: realClock, random: realRandom })
   const parts = { db, ids: createSystemIds(), mint: keyMint }
   const { key } = await bootstrapTenant(parts, { tenant: 'chaos', keyName: 'chaos', scopes: ['admin'] })
   await db.close()

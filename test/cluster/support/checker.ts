@@ -1,6 +1,6 @@
 /**
- * The independent checker of cluster tests: reads tables and the target's ledger with SQL and arithmetic of its own and
- * says what is wrong, in words. It uses nothing of the engine.
+ * The independent checker of cluster tests: reads tables and the target's ledger with SQL and arithmetic of
+ * its own and says what is wrong, in words. It uses nothing of the engine.
  */
 import type pg from 'pg'
 
@@ -34,7 +34,8 @@ const alive = 'SELECT (SELECT count(*) FROM belfry.ready) + (SELECT count(*) FRO
 const attempts = `
   SELECT run_id, count(*) FILTER (WHERE run_state IS NOT NULL)::int AS ends,
     count(*) FILTER (WHERE outcome <> 'succeeded')::int AS unsuccessful,
-    max(run_state) AS run_state, max(reason) AS reason, count(DISTINCT lease_epoch)::int AS epochs, count(*)::int AS n
+    max(run_state) AS run_state, max(reason) AS reason,
+    count(DISTINCT lease_epoch)::int AS epochs, count(*)::int AS n
   FROM belfry.attempt GROUP BY run_id`
 
 interface AttemptRow {
@@ -67,7 +68,8 @@ export async function findFaults(input: CheckInput): Promise<string[]> {
     faults.push(...runFaults(name(row), ends.get(row.run_id), callsByRun.get(row.run_id) ?? [], atMostOnce))
   }
   const known = new Set(rows.map((row) => row.run_id))
-  for (const runId of callsByRun.keys()) if (!known.has(runId)) faults.push(`the target saw run ${runId}, which has no occurrence`)
+  for (const runId of callsByRun.keys())
+    if (!known.has(runId)) faults.push(`the target saw run ${runId}, which has no occurrence`)
   const left = await countAlive(input.sql)
   if (left > 0) faults.push(`${left} runs are still alive`)
   return faults
@@ -79,7 +81,9 @@ function name(row: OccurrenceRow): string {
 
 /** Set of occurrences = expected set, each once. */
 function occurrenceFaults(rows: readonly OccurrenceRow[], expected: readonly ExpectedSchedule[]): string[] {
-  const wanted = new Set(expected.flatMap(({ scheduleId, times }) => times.map((at) => `${scheduleId} ${at}`)))
+  const wanted = new Set(
+    expected.flatMap(({ scheduleId, times }) => times.map((at) => `${scheduleId} ${at}`)),
+  )
   const found = rows.map((row) => `${row.schedule_id} ${row.scheduled_for.getTime()}`)
   const foundSet = new Set(found)
   return [
@@ -99,7 +103,8 @@ function runFaults(
   const faults: string[] = []
   if (end.ends !== 1) faults.push(`${what} ended ${end.ends} times`)
   if (end.epochs !== end.n) faults.push(`${what} has two attempts under one lease epoch`)
-  if (new Set(calls.map((call) => call.idempotencyKey)).size > 1) faults.push(`${what} came with several keys`)
+  if (new Set(calls.map((call) => call.idempotencyKey)).size > 1)
+    faults.push(`${what} came with several keys`)
   if (atMostOnce) {
     if (calls.length > 1) faults.push(`${what} is at most once and was called ${calls.length} times`)
     if (end.run_state !== 'succeeded' && end.reason !== 'outcome_unknown') {
@@ -111,7 +116,9 @@ function runFaults(
   if (end.run_state !== 'succeeded') faults.push(`${what} ended ${end.run_state}, reason ${end.reason}`)
   // every call beyond the first needs an attempt on record that did not succeed: lost, released or failed
   if (calls.length - 1 > end.unsuccessful) {
-    faults.push(`${what} was called ${calls.length} times, but only ${end.unsuccessful} attempts on record explain it`)
+    faults.push(
+      `${what} was called ${calls.length} times, but only ${end.unsuccessful} attempts on record explain it`,
+    )
   }
   return faults
 }

@@ -1,6 +1,6 @@
 /**
- * The target of cluster tests: writes down every call before it answers. `/work` answers 200 after a short while; `/held`
- * answers when the test lets it (`release`), or never.
+ * The target of cluster tests: writes down every call before it answers. `/work` answers 200 after a short
+ * while; `/held` answers when the test lets it (`release`), or never.
  */
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'

@@ -1,6 +1,7 @@
 /**
- * A Belfry process for cluster tests: `belfry server start` from the sources, as a user would start it, configured by
- * environment alone. It can be killed, stopped (SIGSTOP) and woken; its log is kept for when a test fails.
+ * A Belfry process for cluster tests: `belfry server start` from the sources, as a user would start it,
+ * configured by environment alone. It can be killed, stopped (SIGSTOP) and woken; its log is kept for when a
+ * test fails.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,7 @@
-/** Work for a cluster and the wait for its end: a little load whose planned times are known, and quiet after it. */
+/**
+ * Work for a cluster and the wait for its end: a little load whose planned times are known, and quiet after
+ * it.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from '@belfry/sdk'
 import type pg from 'pg'
@@ -24,7 +27,15 @@ export async function planEachSecond(client: Client, plan: EachSecond): Promise<
   const names = Array.from({ length: count }, (_, index) => `each-second-${index}`)
   return Promise.all(
     names.map(async (name) => {
-      const made = await client.schedules.create({ name, job, every: '1s', startAt, endAt, overlap: 'allow', catchUp })
+      const made = await client.schedules.create({
+        name,
+        job,
+        every: '1s',
+        startAt,
+        endAt,
+        overlap: 'allow',
+        catchUp,
+      })
       return { scheduleId: made.id, times }
     }),
   )
@@ -36,8 +47,9 @@ export function nextSecond(leadMs: number): number {
 }
 
 /**
- * Waits until every planned time was fired and every run has ended, or until `untilMs`: what is left then is for the
- * checker to tell. Answers a connection to look with, which outlives restarts of Postgres only by being made again.
+ * Waits until every planned time was fired and every run has ended, or until `untilMs`: what is left then is
+ * for the checker to tell. Answers a connection to look with, which outlives restarts of Postgres only by
+ * being made again.
  */
 export async function untilQuiet(arena: Arena, untilMs: number): Promise<pg.Client> {
   let sql = await arena.connect()

@@ -1,4 +1,6 @@
-/** How many rows each table holds: equal before and after means that nothing was written, whole or in part. */
+/**
+ * How many rows each table holds: equal before and after means that nothing was written, whole or in part.
+ */
 import type { Arena } from './arena.ts'
 
 const tables = [

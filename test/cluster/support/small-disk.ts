@@ -1,6 +1,6 @@
 /**
- * A disk that can be filled: a tmpfs of a given size, with a file on it that takes all that is left until it is removed.
- * Mounting needs root on Linux; where it is not possible the reason is told instead.
+ * A disk that can be filled: a tmpfs of a given size, with a file on it that takes all that is left until it
+ * is removed. Mounting needs root on Linux; where it is not possible the reason is told instead.
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, rmSync, rmdirSync, writeSync } from 'node:fs'
@@ -10,17 +10,20 @@ import { join } from 'node:path'
 export interface SmallDisk {
   readonly path: string
   /** Takes every byte that is left. May be called again. */
-  fill(): void
-  free(): void
-  unmount(): void
+  readonly fill: () => void
+  readonly free: () => void
+  readonly unmount: () => void
 }
 
 /** Mounts a disk of so many megabytes, or answers why that is not possible here. */
 export function mountSmallDisk(megabytes: number): SmallDisk | string {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'mounting a small disk needs root on Linux'
+  if (process.platform !== 'linux' || process.getuid?.() !== 0)
+    return 'mounting a small disk needs root on Linux'
   const path = mkdtempSync(join(tmpdir(), 'belfry-small-disk-'))
   const options = `size=${megabytes}m,mode=0711`
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'belfry-test', path], { encoding: 'utf8' })
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'belfry-test', path], {
+    encoding: 'utf8',
+  })
   if (mounted.status !== 0) {
     rmdirSync(path)
     return `a small disk cannot be mounted here: ${mounted.stderr?.trim() || mounted.error?.message}`
@@ -30,7 +33,7 @@ export function mountSmallDisk(megabytes: number): SmallDisk | string {
     path,
     fill: () => fill(ballast),
     free: () => rmSync(ballast, { force: true }),
-    unmount() {
+    unmount: () => {
       // lazily: a process that is just ending may still stand on it
       spawnSync('umount', ['-l', path])
       rmdirSync(path)

@@ -1,13 +1,16 @@
 /**
- * What one Postgres was asked: turns on the log of statements, and counts what came from Belfry by the name of the
- * statement. Every transaction of Belfry begins with `BEGIN`, so their number is that of `BEGIN`.
+ * What one Postgres was asked: turns on the log of statements, and counts what came from Belfry by the name
+ * of the statement. Every transaction of Belfry begins with `BEGIN`, so their number is that of `BEGIN`.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Arena } from './arena.ts'
 
 export interface StatementLog {
-  /** How often each statement was sent by Belfry since this log was opened; what has no name stands by its first word. */
+  /**
+   * How often each statement was sent by Belfry since this log was opened; what has no name stands by its
+   * first word.
+   */
   counts(): ReadonlyMap<string, number>
 }
 

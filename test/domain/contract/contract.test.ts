@@ -3,6 +3,8 @@
 import {
   documentedErrors,
   errorTable,
+  givenInstantSchema,
+  isSecretHeader,
   jobCreateSchema,
   jobUpdateSchema,
   jsonSchema,
@@ -31,6 +33,51 @@ describe('scopes', () => {
     ])
     expect(scopeAllows([], 'read')).toBe(false)
   })
+})
+
+describe('instants that come in', () => {
+  it('are those of the years 1970 to 2199 in UTC, whatever their offset', () => {
+    const offset = fc.integer({ min: -1439, max: 1439 })
+    const date = fc.date({
+      min: new Date('0001-01-02T00:00:00Z'),
+      max: new Date('9999-12-30T00:00:00Z'),
+      noInvalidDate: true,
+    })
+    fc.assert(
+      fc.property(date, offset, (instant, minutes) => {
+        const local = new Date(instant.getTime() + minutes * 60_000).toISOString().slice(0, -1)
+        const hours = String(Math.floor(Math.abs(minutes) / 60)).padStart(2, '0')
+        const rest = String(Math.abs(minutes) % 60).padStart(2, '0')
+        const year = instant.getUTCFullYear()
+        const text = `${local}${minutes < 0 ? '-' : '+'}${hours}:${rest}`
+        expect([text, givenInstantSchema.safeParse(text).success]).toEqual([
+          text,
+          year >= 1970 && year <= 2199,
+        ])
+      }),
+    )
+  })
+})
+
+describe('headers that carry secrets', () => {
+  it.each([
+    'Authorization',
+    'Proxy-Authorization-2',
+    'cookie',
+    'X-Api-Key',
+    'apikey',
+    'X-Auth',
+    'X-Auth-Token',
+    'x-hub-signature-256',
+    'X-Client-Secret',
+    'x-functions-key',
+    'X-Password',
+  ])('%s is one', (name) => expect(isSecretHeader(name)).toBe(true))
+
+  it.each(['Content-Type', 'Accept', 'X-Team', 'X-Author', 'X-Keyboard', 'X-Monkey', 'User-Agent'])(
+    '%s is none',
+    (name) => expect(isSecretHeader(name)).toBe(false),
+  )
 })
 
 describe('defaults', () => {

@@ -62,11 +62,8 @@ async function createKey(call: Call): Promise<undefined> {
   const context = call.flags.text('save-context')
   if (context === undefined || key.secret === null) {
     call.printer.one(key, createdShape)
-    sayChange(
-      call,
-      `Made the key ${key.name}. Its secret is shown this once: keep it now.`,
-      'belfry context set NAME --key-file FILE',
-    )
+    const secret = key.secret === null ? '' : ' Its secret is shown this once: keep it now.'
+    sayChange(call, `Made the key ${key.name}.${secret}`, 'belfry context set NAME --key-file FILE')
     return
   }
   await saveContext(contextFile(call.io.env), { name: context, url: client.url, apiKey: key.secret })

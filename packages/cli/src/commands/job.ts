@@ -5,8 +5,8 @@
 import type { Command, FlagSpec } from '../command.ts'
 import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
-import { jobShape, targetWords } from '../output/shapes.ts'
-import { findJob } from '../resolve-name.ts'
+import { jobShape, jobSummaryShape, targetWords } from '../output/shapes.ts'
+import { findJob, isId } from '../resolve-name.ts'
 import type { Call } from '../command.ts'
 import {
   handlerFlags,
@@ -87,13 +87,16 @@ async function list(call: Call): Promise<undefined> {
   await printList(
     call,
     client.jobs.list(pageQuery(call)),
-    jobShape,
+    jobSummaryShape,
     'No jobs yet. Make one: belfry job create report --http POST https://example.com/report',
   )
 }
 
 async function get(call: Call): Promise<undefined> {
-  call.printer.one(await findJob(await call.client(), required(call, 'job')), jobShape)
+  const client = await call.client()
+  const wanted = required(call, 'job')
+  const id = isId(wanted) ? wanted : (await findJob(client, wanted)).id
+  call.printer.one(await client.jobs.get(id), jobShape)
 }
 
 async function remove(call: Call): Promise<undefined> {

@@ -8,7 +8,7 @@ import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
 import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
-import { attemptWords, runShape, runSummaryShape } from '../output/shapes.ts'
+import { attemptWords, olderAttempts, runShape, runSummaryShape } from '../output/shapes.ts'
 import { plain, plainLines } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
 import { findJob, findSchedule, isId, runId } from '../resolve-name.ts'
@@ -116,11 +116,18 @@ function noAttempt(run: Run, call: Call): string {
 }
 
 async function logs(call: Call): Promise<undefined> {
-  const run = await (await call.client()).runs.get(runId(required(call, 'run')))
+  const client = await call.client()
+  const run = await client.runs.get(runId(required(call, 'run')))
+  const older = olderAttempts(run)
+  const all = call.flags.on('all') && older > 0
+  const attempts = all
+    ? (await client.runs.attempts(run.id, { limit: 100 }).take(Infinity)).reverse()
+    : run.attemptList
   call.printer.value(
-    run.attemptList,
-    run.attemptList.flatMap((attempt) => attemptLines(attempt, call)),
+    attempts,
+    attempts.flatMap((attempt) => attemptLines(attempt, call)),
   )
+  if (older > 0 && !all) call.printer.say(`${older} older attempts are not shown: add --all`)
   if (run.attemptList.length === 0) call.printer.say(noAttempt(run, call))
 }
 
@@ -166,8 +173,9 @@ const lookCommands: readonly Command[] = [
     noun: 'run',
     verb: 'logs',
     summary: 'Show the attempts of a run with what each answered',
-    details: 'Responses are kept up to a limit; where one was cut, that is said.',
+    details: 'The newest 100. Responses are kept up to a limit; where one was cut, that is said.',
     arguments: [runArgument],
+    flags: [{ name: 'all', summary: 'All attempts, however many' }],
     effect: 'read',
     examples: [{ words: 'Why did it fail', command: 'belfry run logs 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
     run: logs,

@@ -7,9 +7,15 @@ import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command, FlagSpec } from '../command.ts'
 import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
-import { occurrenceShape, runShape, scheduleShape, whenWords } from '../output/shapes.ts'
+import {
+  occurrenceShape,
+  runShape,
+  scheduleShape,
+  scheduleSummaryShape,
+  whenWords,
+} from '../output/shapes.ts'
 import { timeWithDistance } from '../output/times.ts'
-import { findJob, findSchedule } from '../resolve-name.ts'
+import { findJob, findSchedule, isId } from '../resolve-name.ts'
 import { scheduleCreateCommand } from './schedule-create.ts'
 import {
   boundForUpdate,
@@ -51,11 +57,14 @@ async function list(call: Call): Promise<undefined> {
   }
   const empty =
     'No schedules here. Make one: belfry schedule create --every 5m --http POST https://example.com/hook'
-  await printList(call, client.schedules.list(query), scheduleShape, empty)
+  await printList(call, client.schedules.list(query), scheduleSummaryShape, empty)
 }
 
 async function get(call: Call): Promise<undefined> {
-  call.printer.one(await findSchedule(await call.client(), required(call, 'schedule')), scheduleShape)
+  const client = await call.client()
+  const wanted = required(call, 'schedule')
+  const id = isId(wanted) ? wanted : (await findSchedule(client, wanted)).id
+  call.printer.one(await client.schedules.get(id), scheduleShape)
 }
 
 async function update(call: Call): Promise<undefined> {

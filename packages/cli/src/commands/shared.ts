@@ -3,7 +3,7 @@
  * pages, the wait for a run, words after a change.
  */
 import type { Run } from '@belfry/contract'
-import type { Client, Listing } from '@belfry/sdk'
+import type { Client, Listing, Page } from '@belfry/sdk'
 import type { Call, FlagSpec } from '../command.ts'
 import { exitCodes, UsageError } from '../exit-codes.ts'
 import type { Shape } from '../output/printer.ts'
@@ -38,6 +38,15 @@ export function pageQuery(call: Call): { limit?: number; cursor?: string } {
   return { ...(limit === undefined ? {} : { limit }), ...(cursor === undefined ? {} : { cursor }) }
 }
 
+/**
+ * The first page with something on it: a page can be empty and have a next one, where a filter lets few
+ * things pass.
+ */
+async function firstPage<T>(items: Listing<T>): Promise<Page<T>> {
+  for await (const page of items.pages()) if (page.items.length > 0) return page
+  return { items: [], nextCursor: null }
+}
+
 /** Prints a list: one page, or with --all every page as one; JSON lines come page by page. */
 export async function printList<T>(
   call: Call,
@@ -45,11 +54,16 @@ export async function printList<T>(
   shape: Shape<T>,
   empty: string,
 ): Promise<void> {
-  if (!call.flags.on('all')) return call.printer.list(await items.page(), shape, empty)
+  if (!call.flags.on('all')) return call.printer.list(await firstPage(items), shape, empty)
   if (call.printer.format !== 'jsonl') {
     return call.printer.list({ items: await items.take(Infinity), nextCursor: null }, shape, empty)
   }
-  for await (const page of items.pages()) call.printer.list({ items: page.items }, shape, empty)
+  let shown = 0
+  for await (const page of items.pages()) {
+    if (page.items.length > 0) call.printer.list({ items: page.items }, shape, empty)
+    shown += page.items.length
+  }
+  if (shown === 0) call.printer.list({ items: [] }, shape, empty)
 }
 
 /** Says what a change did, or would have done, and what to type next. */

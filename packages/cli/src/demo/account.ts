@@ -1,4 +1,7 @@
-/** The lines of the demo's live account: one a run that ended. */
+/**
+ * The lines of the demo's live account: one for each run that ended, with what Belfry says of it and what the
+ * target saw. Read by people only; the verdict is in summary.ts.
+ */
 import type { RunSummary } from '@belfry/contract'
 import type { Call } from './receiver.ts'
 

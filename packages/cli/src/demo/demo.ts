@@ -1,7 +1,7 @@
 /**
- * `npm run demo`: Belfry doing its main job with real parts. Starts a server on an embedded Postgres in a temporary
- * directory and a local HTTP target, asks for runs of every kind, and tells what happens as it happens. With a time limit
- * it ends by itself and compares what was planned with what ran.
+ * `npm run demo`: Belfry doing its main job with real parts. Starts a server on an embedded Postgres in a
+ * temporary directory and a local HTTP target, asks for runs of every kind, and tells what happens as it
+ * happens. With a time limit it ends by itself and compares what was planned with what ran.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * What the demo asks of Belfry, and the planned times that this must lead to: worked out by plain arithmetic here, so
- * that the summary compares Belfry with something that is not Belfry.
+ * What the demo asks of Belfry, and the planned times that this must lead to: worked out by plain arithmetic
+ * here, so that the summary compares Belfry with something that is not Belfry.
  */
 import type { Client } from '@belfry/sdk'
 

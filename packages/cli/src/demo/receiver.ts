@@ -1,6 +1,6 @@
 /**
- * The target of the demo: a real HTTP server on loopback that takes Belfry's calls, fails some on purpose, and keeps a
- * ledger of what it saw.
+ * The target of the demo: a real HTTP server on loopback that takes Belfry's calls, fails some on purpose,
+ * and keeps a ledger of what it saw.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,4 +1,7 @@
-/** The demo's verdict: what was planned against what Belfry recorded and what the target saw. */
+/**
+ * The demo's verdict: what was planned (plan.ts) against what Belfry recorded and what the target saw
+ * (receiver.ts). Everything is read through the API, as a user would.
+ */
 import type { Client } from '@belfry/sdk'
 import type { DemoPlan, Planned } from './plan.ts'
 import type { Call } from './receiver.ts'

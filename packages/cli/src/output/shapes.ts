@@ -2,7 +2,18 @@
  * How each kind of thing of the API looks to people:
  * columns of its list, fields of one in full.
  */
-import type { Attempt, Job, Key, Occurrence, Run, RunSummary, Schedule, Tenant } from '@belfry/contract'
+import type {
+  Attempt,
+  Job,
+  JobSummary,
+  Key,
+  Occurrence,
+  Run,
+  RunSummary,
+  Schedule,
+  ScheduleSummary,
+  Tenant,
+} from '@belfry/contract'
 import cronstrue from 'cronstrue'
 import { toneOf } from './paint.ts'
 import type { Shape } from './printer.ts'
@@ -18,9 +29,10 @@ const maybeTime = (instant: string | null, clock: Clock): string =>
   instant === null ? '-' : timeWithDistance(instant, clock)
 
 /** "POST https://example.com/hook". */
-export const targetWords = (job: Pick<Job, 'handler'>): string => `${job.handler.method} ${job.handler.url}`
+export const targetWords = (job: Pick<JobSummary, 'handler'>): string =>
+  `${job.handler.method} ${job.handler.url}`
 
-export const jobShape: Shape<Job> = {
+export const jobSummaryShape: Shape<JobSummary> = {
   name: (job) => job.name,
   columns: [
     { title: 'NAME', cell: (job) => job.name, flexible: true },
@@ -30,6 +42,11 @@ export const jobShape: Shape<Job> = {
     { title: 'ATTEMPTS', cell: (job) => String(job.retry.maxAttempts), align: 'right' },
     { title: 'VERSION', cell: (job) => String(job.version), align: 'right' },
   ],
+  fields: () => [],
+}
+
+export const jobShape: Shape<Job> = {
+  ...jobSummaryShape,
   fields: (job, clock) => [
     ['Name', job.name],
     ['Id', job.id],
@@ -69,7 +86,7 @@ function cronWords(cron: string): string | undefined {
   }
 }
 
-export const scheduleShape: Shape<Schedule> = {
+export const scheduleSummaryShape: Shape<ScheduleSummary> = {
   name: (schedule) => schedule.name,
   columns: [
     { title: 'NAME', cell: (schedule) => schedule.name, flexible: true },
@@ -78,6 +95,11 @@ export const scheduleShape: Shape<Schedule> = {
     { title: 'STATE', cell: (schedule) => state(schedule.state) },
     { title: 'NEXT', cell: (schedule, clock) => maybeTime(schedule.nextAt, clock) },
   ],
+  fields: () => [],
+}
+
+export const scheduleShape: Shape<Schedule> = {
+  ...scheduleSummaryShape,
   fields: (schedule, clock) => {
     const words = schedule.cron === null ? undefined : cronWords(schedule.cron)
     const { catchUp } = schedule
@@ -124,6 +146,9 @@ export const runShape: Shape<Run> = {
   fields: (run, clock) => [
     ...runFields(run, clock),
     ['Input', run.input === null ? '-' : JSON.stringify(run.input)],
+    ...(olderAttempts(run) === 0
+      ? []
+      : [['Older attempts', `${olderAttempts(run)}, not shown here`] as const]),
     ...run.attemptList.map(
       (attempt) =>
         [
@@ -133,6 +158,9 @@ export const runShape: Shape<Run> = {
     ),
   ],
 }
+
+/** How many attempts the run has besides those that it is shown with. */
+export const olderAttempts = (run: Run): number => run.attemptsTotal - run.attemptList.length
 
 function tookWords(run: RunSummary): string {
   if (run.startedAt === null || run.finishedAt === null) return '-'

@@ -1,6 +1,6 @@
 /**
- * `belfry dev`: everything in one process on the embedded Postgres, for a person at a terminal. Jobs may call this
- * machine, a taken default port is replaced by a free one, and the key of the last time is used again.
+ * `belfry dev`: everything in one process on the embedded Postgres, for a person at a terminal. Jobs may call
+ * this machine, a taken default port is replaced by a free one, and the key of the last time is used again.
  */
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import type { Config } from '../config/schema.ts'
 import { keyWorks, makeOwnerKey } from './first-key.ts'
 import { terminalLogger } from './logging.ts'
 import type { BelfryServer } from './server.ts'
-import { startServer } from './server.ts'
+import { orStop, startServer } from './server.ts'
 import { version } from './version.ts'
 
 const loopback = ['127.0.0.0/8', '::1/128']
@@ -47,7 +47,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   const portsAreDefaults = sources.port === 'default' && sources.opsPort === 'default'
   const server = await startAnywhere(wanted, portsAreDefaults, options)
   const url = server.apiUrl ?? ''
-  const apiKey = await keyOfLastTime(server, config.dataDir)
+  const apiKey = await orStop(server, keyOfLastTime(server, config.dataDir))
   return { url, apiKey, welcome: welcome(server, wanted, options.contextFile), stop: () => server.stop() }
 }
 

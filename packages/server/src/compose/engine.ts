@@ -1,13 +1,14 @@
 /**
- * Puts the engine's roles together on one store: which services a process runs follows from its `roles`. The order of
- * stopping matters: shards are given up first, so that others fire while this process still drains its runs.
+ * Puts the engine's roles together on one store: which services a process runs follows from its `roles`. The
+ * order matters. Start: the pruner before all that fires, so that what fires finds its partitions. Stop:
+ * shards are given up first, so that others fire while this process still drains its runs.
  */
 import { hostname } from 'node:os'
 import { createHttpHandler } from '../adapters/handlers/http/http-handler.ts'
 import type { Config } from '../config/schema.ts'
-import type { TagClock } from '../domain/fair-queue.ts'
 import { createDatabaseClock } from '../engine/database-clock.ts'
 import { createElector } from '../engine/elector.ts'
+import type { FairTags } from '../engine/fair-tags.ts'
 import { createPruner } from '../engine/pruner.ts'
 import { createRescuer } from '../engine/rescuer.ts'
 import { createScheduler } from '../engine/scheduler.ts'
@@ -33,14 +34,14 @@ import { version } from './version.ts'
 export interface EngineParts {
   readonly config: Config
   readonly db: Database
-  /** For leases only: a busy pool must not cost a worker its runs. */
-  readonly heartbeats: Database
+  /** For heartbeats and elections: a busy pool must not cost a worker its runs or a scheduler its shards. */
+  readonly leases: Database
   readonly clock: Clock
   readonly random: Random
   readonly ids: Ids
   readonly events: EventSink
   readonly hints: Hints
-  readonly tags: TagClock
+  readonly tags: FairTags
   readonly zones: ZoneSource
   readonly egress: EgressAgent
 }
@@ -57,7 +58,7 @@ export function createEngine(parts: EngineParts): Engine {
   const { config } = parts
   const databaseClock = createDatabaseClock(parts.clock)
   const shared = { ...parts, databaseClock, host: hostname(), version }
-  const store = createPostgresRunStore({ db: parts.db, heartbeats: parts.heartbeats })
+  const store = createPostgresRunStore({ db: parts.db, heartbeats: parts.leases })
   const firing = config.roles.includes('scheduler') ? schedulerServices(shared) : []
   const upkeep: Service[] = config.roles.includes('scheduler')
     ? [
@@ -69,7 +70,11 @@ export function createEngine(parts: EngineParts): Engine {
         }),
       ]
     : []
-  const handler = createHttpHandler({ egress: parts.egress, clock: parts.clock, userAgent: `Belfry/${version}` })
+  const handler = createHttpHandler({
+    egress: parts.egress,
+    clock: parts.clock,
+    userAgent: `Belfry/${version}`,
+  })
   const worker = config.roles.includes('worker')
     ? createWorker({
         ...shared,
@@ -84,12 +89,13 @@ export function createEngine(parts: EngineParts): Engine {
   return {
     worker,
     async start() {
-      for (const service of [...firing, ...upkeep]) await service.start()
+      for (const service of [...upkeep, ...firing]) await service.start()
       await worker?.start()
     },
     async stop() {
       for (const service of firing.toReversed()) await service.stop()
       await worker?.stop()
+      await parts.tags.close()
       await Promise.all(upkeep.map((service) => service.stop()))
       await handler.close()
     },
@@ -106,7 +112,7 @@ type SchedulerParts = EngineParts & {
 function schedulerServices(parts: SchedulerParts): Service[] {
   const elector = createElector({
     ...parts,
-    leadership: createPostgresLeadership(parts.db),
+    leadership: createPostgresLeadership(parts.leases),
     nodeId: parts.ids.uuidv7(parts.clock.nowMs()),
     termMs: parts.config.termMs,
   })

@@ -1,6 +1,6 @@
 /**
- * Where a process logs: a server as JSON lines on standard output; what runs at a person's terminal on standard error, so
- * that its own words stay readable.
+ * Where a process logs: a server as JSON lines on standard output; what runs at a person's terminal on
+ * standard error, so that its own words stay readable.
  */
 import type { Logger } from 'pino'
 import { destination } from 'pino'

@@ -1,16 +1,19 @@
 /**
- * One Belfry process: store, engine, API and ops port, put together as the configuration says. The only file that knows
- * every adapter's neighbour; nothing is decided here.
+ * One Belfry process: store, engine, API and ops port, put together as the configuration says. The only file
+ * that knows every adapter's neighbour; nothing is decided here.
  *
  *   start  store ─► hints ─► ops port ─► API ─► engine
  *   stop   not ready ─► API refuses ─► shards given up ─► runs drained, rest handed back ─► API ─► store
+ *
+ * A stop ends, whatever does not answer: it takes `drainMs` and a fixed margin, and gives up what is left.
  */
 import type { Logger } from 'pino'
 import { systemClock } from '../adapters/system/clock.ts'
 import { createSystemIds, systemRandom } from '../adapters/system/ids.ts'
 import { openZoneSource } from '../adapters/zones/zone-source.ts'
+import { connectionShares } from '../config/connection-shares.ts'
 import type { Config } from '../config/schema.ts'
-import { createTagClock } from '../domain/fair-queue.ts'
+import { createFairTags } from '../engine/fair-tags.ts'
 import { createLocalHints } from '../engine/local-hints.ts'
 import type { Api } from '../http/api.ts'
 import { createApi } from '../http/api.ts'
@@ -20,8 +23,11 @@ import type { Hints } from '../ports/hints.ts'
 import { createPostgresCatalog } from '../postgres/catalog/catalog.ts'
 import { createKeyDirectory } from '../postgres/catalog/key-store.ts'
 import type { Database } from '../postgres/database.ts'
-import { openDatabase } from '../postgres/database.ts'
 import { createPostgresHints } from '../postgres/hints.ts'
+import { loginWarning } from '../postgres/login-rights.ts'
+import { createSchemaCheck } from '../postgres/migrate.ts'
+import type { PoolStats } from '../postgres/pool.ts'
+import { createPostgresQueueProgress } from '../postgres/queue-progress.ts'
 import { createAuthenticator, keyMint } from '../security/credentials.ts'
 import { createEgress } from '../security/egress/egress.ts'
 import { createEventLog } from '../telemetry/event-log.ts'
@@ -34,6 +40,8 @@ import type { Engine } from './engine.ts'
 import { createEngine } from './engine.ts'
 import type { Store } from './store.ts'
 import { openStore } from './store.ts'
+import type { UndoStep } from './unwind.ts'
+import { unwind } from './unwind.ts'
 import { version } from './version.ts'
 
 export interface BelfryServer {
@@ -44,6 +52,11 @@ export interface BelfryServer {
   /** Resolves when nothing of it runs any more. May be called twice. */
   stop(): Promise<void>
 }
+
+/** What a stop may take beyond the drain; service managers should wait a little longer than both. */
+const stopMarginMs = 25_000
+/** The embedded Postgres bounds its own stop; without it, what it was writing would have to be recovered. */
+const embeddedStopMs = 45_000
 
 /** Throws BelfryError (see `openStore`, and `in_use` for a port); nothing stays open then. */
 export async function startServer(options: {
@@ -56,36 +69,46 @@ export async function startServer(options: {
     ...options,
     log: (level, message) => logger[level](message),
   })
-  const parts = assemble(config, logger, store)
-  const undo = [() => store.close(), () => parts.heartbeats.close(), () => parts.egress.close()]
+  const closing = { name: 'the store', undo: () => store.close() }
+  const undo: UndoStep[] = [
+    config.databaseUrl === undefined ? { ...closing, leastMs: embeddedStopMs } : closing,
+  ]
+  const stopAll = () => unwind(undo, { clock: systemClock, logger, budgetMs: config.drainMs + stopMarginMs })
   try {
+    const warning = await loginWarning(store.db)
+    if (warning !== undefined) logger.warn({ event: 'login_rights' }, warning)
+    const parts = assemble(config, logger, store)
+    undo.push({ name: 'outbound calls', undo: () => parts.egress.close() })
     parts.hints.start()
-    undo.push(() => parts.hints.close())
+    undo.push({ name: 'the listener for hints', undo: () => parts.hints.close() })
     const opsUrl = await parts.ops.listen({ host: config.opsHost, port: config.opsPort })
-    undo.push(() => parts.ops.close())
-    const api = config.roles.includes('api') ? await parts.createApi() : undefined
-    if (api !== undefined) undo.push(() => api.close())
+    undo.push({ name: 'the ops port', undo: () => parts.ops.close() })
+    const api = await parts.createApi?.()
+    if (api !== undefined) undo.push({ name: 'the API', undo: () => api.close() })
     const apiUrl = await api?.listen({ host: config.host, port: config.port })
+    undo.push({ name: 'the engine', undo: () => parts.engine.stop() })
     await parts.engine.start()
-    undo.push(() => parts.engine.stop())
     let stopping: Promise<void> | undefined
     const stop = (): Promise<void> => {
       parts.ops.drain()
       api?.drain()
-      stopping ??= unwind(undo, logger)
+      stopping ??= stopAll()
       return stopping
     }
     return { apiUrl, opsUrl, store, stop }
   } catch (error) {
-    await unwind(undo, logger)
+    await stopAll()
     throw error
   }
 }
 
-/** Undoes the start, last step first. A step that fails is logged and does not keep the others from being undone. */
-async function unwind(undo: (() => Promise<void>)[], logger: Logger): Promise<void> {
-  for (const step of undo.splice(0).reverse()) {
-    await step().catch((error: unknown) => logger.error({ err: error }, 'a part did not stop cleanly'))
+/** For what a caller does right after the start: a server that it cannot use must not stay. */
+export async function orStop<T>(server: BelfryServer, work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    await server.stop()
+    throw error
   }
 }
 
@@ -93,29 +116,25 @@ interface Parts {
   readonly engine: Engine
   readonly ops: Ops
   readonly hints: Startable
-  readonly heartbeats: Database
   readonly egress: EgressAgent
-  createApi(): Promise<Api>
+  /** Undefined where this process has no role `api`. */
+  readonly createApi: (() => Promise<Api>) | undefined
 }
 
 type Startable = Hints & { start(): void; close(): Promise<void> }
 
 function assemble(config: Config, logger: Logger, store: Store): Parts {
-  const { db } = store
+  const shares = connectionShares(config)
+  const leases = store.db
+  const api = shares.api === 0 ? undefined : store.open('api', shares.api)
+  const db = shares.engine === 0 ? undefined : store.open('engine', shares.engine)
   const ids = createSystemIds()
   const metrics = createMetrics({ version })
   const events = createEventFanOut([createEventLog(logger), metrics.events], (error) =>
     logger.error({ err: error }, 'a listener of events failed'),
   )
   store.onRestart((reason) => events.emit('database_restarted', { reason }))
-  const heartbeats = openDatabase({
-    connection: store.connection,
-    clock: systemClock,
-    maxConnections: 1,
-    applicationName: 'belfry-heartbeat',
-    preparedStatements: config.databasePreparedStatements,
-  })
-  const hints = openHints(config, store, ids.uuidv7(systemClock.nowMs()))
+  const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()))
   const egress = createEgress({
     allowCidrs: config.egressAllow,
     denyCidrs: config.egressDeny,
@@ -123,18 +142,37 @@ function assemble(config: Config, logger: Logger, store: Store): Parts {
     clock: systemClock,
     connectionsPerOrigin: Math.max(256, config.workerSlots),
   })
-  const shared = { ids, hints, egress, events, tags: createTagClock(), zones: openZoneSource() }
-  const engine = createEngine({ ...shared, config, db, heartbeats, clock: systemClock, random: systemRandom })
-  readGauges(metrics, db, engine)
-  const ops = createOps({ metrics, checks: [{ name: 'database', check: () => db.ping() }] })
-  return { engine, ops, hints, heartbeats, egress, createApi: () => openApi(db, metrics, logger, shared) }
+  // not on the connections of the API: a request waits for it while it holds one
+  const progress = createPostgresQueueProgress(db ?? leases)
+  const tags = createFairTags({ clock: systemClock, progress })
+  const shared = { ids, hints, egress, events, tags, zones: openZoneSource() }
+  const timing = { clock: systemClock, random: systemRandom }
+  const engine = createEngine({ ...shared, ...timing, config, db: db ?? leases, leases })
+  const pools = [leases, api, db].filter((each) => each !== undefined)
+  readGauges(metrics, pools, engine)
+  const ops = createOps({
+    metrics,
+    checks: [
+      { name: 'database', check: () => leases.ping() },
+      { name: 'schema', check: createSchemaCheck(leases) },
+    ],
+  })
+  return {
+    engine,
+    ops,
+    hints,
+    egress,
+    createApi: api && (() => openApi(api, metrics, logger, shared)),
+  }
 }
 
 function openApi(
   db: Database,
   metrics: Metrics,
   logger: Logger,
-  shared: Pick<Parameters<typeof createApi>[0], 'ids' | 'hints' | 'egress' | 'tags' | 'zones'> & { events: EventSink },
+  shared: Pick<Parameters<typeof createApi>[0], 'ids' | 'hints' | 'egress' | 'tags' | 'zones'> & {
+    events: EventSink
+  },
 ): Promise<Api> {
   return createApi({
     ...shared,
@@ -147,12 +185,12 @@ function openApi(
   })
 }
 
-function openHints(config: Config, store: Store, senderId: string): Startable {
+function openHints(config: Config, store: Store, db: Database, senderId: string): Startable {
   if (config.databaseHints === 'local') {
     return { ...createLocalHints(), start: () => {}, close: async () => {} }
   }
   return createPostgresHints({
-    db: store.db,
+    db,
     connection: store.connection,
     clock: systemClock,
     random: systemRandom,
@@ -160,8 +198,16 @@ function openHints(config: Config, store: Store, senderId: string): Startable {
   })
 }
 
-function readGauges(metrics: Metrics, db: Database, engine: Engine): void {
-  metrics.readConnections(db.stats)
+function readGauges(metrics: Metrics, pools: readonly Database[], engine: Engine): void {
+  metrics.readConnections(() => {
+    const all = pools.map((pool) => pool.stats())
+    const sum = (of: (stats: PoolStats) => number) => all.reduce((total, stats) => total + of(stats), 0)
+    return {
+      open: sum((each) => each.open),
+      idle: sum((each) => each.idle),
+      waiting: sum((each) => each.waiting),
+    }
+  })
   const { worker } = engine
   if (worker === undefined) return
   metrics.readSlots(() => {

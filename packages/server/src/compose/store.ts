@@ -1,8 +1,10 @@
 /**
- * Opens the store that the configuration asks for: the embedded Postgres, or the one of DATABASE_URL; waits for it, with
- * words; brings the schema up to date where that is allowed, and refuses one that does not fit.
+ * Opens the store that the configuration asks for: the embedded Postgres, or the one of DATABASE_URL; waits
+ * for it, with words; brings the schema up to date where that is allowed, and refuses one that does not fit.
  */
 import { systemClock } from '../adapters/system/clock.ts'
+import { systemRandom } from '../adapters/system/ids.ts'
+import { connectionShares } from '../config/connection-shares.ts'
 import type { Config } from '../config/schema.ts'
 import type { Database } from '../postgres/database.ts'
 import { openDatabase } from '../postgres/database.ts'
@@ -19,7 +21,10 @@ const databaseDeadlineMs = 10 * 60_000
 export type StartLog = (level: 'info' | 'warn' | 'error', message: string) => void
 
 export interface Store {
+  /** A few connections for what must not wait behind requests and runs: leases, elections, checks. */
   readonly db: Database
+  /** Further connections, apart from the others; `close` closes them too. */
+  readonly open: (name: 'api' | 'engine', maxConnections: number) => Database
   readonly connection: ConnectionOptions
   /** Where the data is, for people; never with a password. */
   readonly description: string
@@ -35,8 +40,8 @@ export interface StoreOptions {
 }
 
 /**
- * Throws BelfryError `invalid_config`, `database_unavailable`, `schema_mismatch`, `in_use` or `shutting_down`; nothing
- * stays open then.
+ * Throws BelfryError `invalid_config`, `database_unavailable`, `schema_mismatch`, `in_use` or
+ * `shutting_down`; nothing stays open then.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   return options.config.databaseUrl === undefined ? openEmbedded(options) : openRemote(options)
@@ -47,9 +52,10 @@ async function openEmbedded(options: StoreOptions): Promise<Store> {
   const embedded = await startEmbeddedPostgres({ dataDir: config.dataDir, log, port: config.embeddedPort })
   try {
     await migrate(embedded.adminConnection, { log, runtimeLogin: embedded.connection.user })
-    const db = await openChecked(options, embedded.connection)
+    const pools = await openChecked(options, embedded.connection)
     return {
-      db,
+      db: pools.db,
+      open: pools.open,
       connection: embedded.connection,
       description: `embedded Postgres, data in ${config.dataDir}`,
       onRestart: (listener) => {
@@ -57,10 +63,7 @@ async function openEmbedded(options: StoreOptions): Promise<Store> {
           if (!exit.expected) listener(String(exit.signal ?? exit.code))
         })
       },
-      close: async () => {
-        await db.close()
-        await embedded.stop()
-      },
+      close: () => pools.close().finally(embedded.stop),
     }
   } catch (error) {
     await embedded.stop()
@@ -71,12 +74,12 @@ async function openEmbedded(options: StoreOptions): Promise<Store> {
 async function openRemote(options: StoreOptions): Promise<Store> {
   const connection = { connectionString: options.config.databaseUrl }
   if (options.config.migrateAtStart) await migrateWhenReachable(options, connection)
-  const db = await openChecked(options, connection)
-  return { db, connection, description: describeTarget(connection), onRestart: () => {}, close: db.close }
+  const pools = await openChecked(options, connection)
+  return { ...pools, connection, description: describeTarget(connection), onRestart: () => {} }
 }
 
 async function migrateWhenReachable(options: StoreOptions, connection: ConnectionOptions): Promise<void> {
-  const db = open(options, connection)
+  const db = open(options.config, connection, 'migrate', 1)
   try {
     await waitFor(options, connection, db)
   } finally {
@@ -85,7 +88,10 @@ async function migrateWhenReachable(options: StoreOptions, connection: Connectio
   await migrate(connection, { log: options.log })
 }
 
-/** Applies the migrations to DATABASE_URL, or to the embedded Postgres; answers the names of those that were missing. */
+/**
+ * Applies the migrations to DATABASE_URL, or to the embedded Postgres; answers the names of those that were
+ * missing.
+ */
 export async function migrateStore(options: StoreOptions): Promise<readonly string[]> {
   const { config, log } = options
   if (config.databaseUrl !== undefined) return migrate({ connectionString: config.databaseUrl }, { log })
@@ -97,25 +103,41 @@ export async function migrateStore(options: StoreOptions): Promise<readonly stri
   }
 }
 
-async function openChecked(options: StoreOptions, connection: ConnectionOptions): Promise<Database> {
-  const db = open(options, connection)
+type Pools = Pick<Store, 'db' | 'open' | 'close'>
+
+async function openChecked(options: StoreOptions, connection: ConnectionOptions): Promise<Pools> {
+  const { config } = options
+  const db = open(config, connection, 'leases', connectionShares(config).leases)
+  const all = [db]
+  const close = async () => void (await Promise.all(all.map((each) => each.close())))
   try {
     await waitFor(options, connection, db)
     const mismatch = schemaMismatch(await checkSchema(db))
     if (mismatch !== undefined) throw mismatch
-    return db
   } catch (error) {
-    await db.close()
+    await close()
     throw error
+  }
+  return {
+    db,
+    open: (name, maxConnections) => {
+      const further = open(config, connection, name, maxConnections)
+      all.push(further)
+      return further
+    },
+    close,
   }
 }
 
-function open(options: StoreOptions, connection: ConnectionOptions): Database {
+/** `name` is what people see in pg_stat_activity. */
+function open(config: Config, connection: ConnectionOptions, name: string, size: number): Database {
   return openDatabase({
     connection,
     clock: systemClock,
-    maxConnections: options.config.databasePoolSize,
-    preparedStatements: options.config.databasePreparedStatements,
+    random: systemRandom,
+    maxConnections: size,
+    applicationName: `belfry-${name}`,
+    preparedStatements: config.databasePreparedStatements,
   })
 }
 
@@ -124,6 +146,7 @@ async function waitFor(options: StoreOptions, connection: ConnectionOptions, db:
     db,
     connection,
     clock: systemClock,
+    random: systemRandom,
     deadlineMs: databaseDeadlineMs,
     signal: options.signal,
     onAttempt: ({ message }) => options.log('warn', message),

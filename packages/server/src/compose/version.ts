@@ -1,5 +1,6 @@
 /**
- * The version of this build, as its package says. Read from the file, so that sources and compiled code tell the same.
+ * The version of this build, as its package says. Read from the file, so that sources and compiled code tell
+ * the same.
  */
 import { readFileSync } from 'node:fs'
 

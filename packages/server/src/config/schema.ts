@@ -9,8 +9,7 @@ import { z } from 'zod'
 import { parseRange } from '../domain/egress/address.ts'
 import { defaultPorts } from '../domain/egress/egress-policy.ts'
 
-export const roles = ['api', 'scheduler', 'worker'] as const
-export type Role = (typeof roles)[number]
+const roles = ['api', 'scheduler', 'worker'] as const
 
 /** `a, b` as a list; anything but text as it is. */
 function commaSeparated(value: unknown): unknown {
@@ -86,7 +85,14 @@ export const configSchema = z.strictObject({
     })
     .optional()
     .meta(about('Postgres 15 to 18 to use. Without it Belfry runs its own, embedded one')),
-  databasePoolSize: whole(2, 500).default(10).meta(about('Connections of one process at most')),
+  databasePoolSize: whole(6, 500)
+    .default(16)
+    .meta(
+      about(
+        'Connections of one process at most: up to four for hints, leases, elections and checks; ' +
+          'of the rest one half for requests and one for runs',
+      ),
+    ),
   databasePreparedStatements: flag
     .default(true)
     .meta(about('Named prepared statements; turn off for PgBouncer before 1.21')),

@@ -3,7 +3,7 @@
  * lowest first.
  *
  * 1. V, the virtual time of a queue, is the highest tag that was claimed from it: where the service stands
- *    now.
+ *    now. It only grows, and outlives processes (engine/fair-tags.ts).
  * 2. A tenant's next place is max(V, its last place) + 1/weight. So a tenant with a million waiting runs
  *    stands far ahead of V, and one that comes with a single run stands right behind V: it waits for about
  *    one run, not for the million.
@@ -11,13 +11,16 @@
  *    point. A high one never gets before V, so it cannot push aside other tenants; a low one is overtaken as
  *    V grows, so it ages.
  *
- * Kept in memory only and bounded: a forgotten tenant merely starts again at V.
+ * Kept in memory only and bounded. A forgotten tenant merely starts again at V; a forgotten queue (the one
+ * least lately used) gives no tags until its V is told again, for one that started at 0 would put new runs
+ * before all that wait.
  */
 
 /** Places (each worth 1/weight) that one point of priority, of -100 to 100, moves a run at most. */
 export const placesPerPriority = 1
 
-const maxQueues = 1_000
+/** Queues that are remembered at most. */
+export const maxQueues = 2_000
 const maxTenantsPerQueue = 10_000
 
 export interface TagRequest {
@@ -30,12 +33,18 @@ export interface TagRequest {
 }
 
 export interface TagClock {
-  /** The tag for one more run; each call uses up one place of the tenant. */
+  /**
+   * The tag for one more run; each call uses up one place of the tenant. Throws where nothing is known of the
+   * queue.
+   */
   next(request: TagRequest): number
-  /** Takes in that a run with this tag was claimed from the queue, here or elsewhere. V only grows. */
+  /**
+   * Takes in that a run with this tag was claimed from the queue, here or elsewhere, or that the service is
+   * known to stand there. V only grows.
+   */
   observeClaimed(queue: string, tag: number): void
-  /** V of a queue; 0 before anything was seen. */
-  virtualTime(queue: string): number
+  /** V of a queue; undefined where nothing is known of it. */
+  virtualTime(queue: string): number | undefined
 }
 
 interface QueueState {
@@ -60,28 +69,35 @@ export function tagOfPlace(virtualTime: number, place: number, weight: number, p
 export function createTagClock(): TagClock {
   const queues = new Map<string, QueueState>()
 
-  function stateOf(queue: string): QueueState {
+  /** What is known of a queue; it counts as used now. */
+  function use(queue: string): QueueState | undefined {
     const known = queues.get(queue)
-    if (known !== undefined) return known
-    if (queues.size >= maxQueues) forgetOldest(queues)
-    const fresh: QueueState = { virtualTime: 0, lastPlaces: new Map() }
-    queues.set(queue, fresh)
-    return fresh
+    if (known === undefined) return undefined
+    queues.delete(queue)
+    queues.set(queue, known)
+    return known
   }
 
   return {
     next({ queue, tenantId, weight, priority }) {
-      const state = stateOf(queue)
+      const state = use(queue)
+      if (state === undefined)
+        throw new Error(`Nothing is known of the queue "${queue}" yet: tell its V first.`)
       const place = Math.max(state.virtualTime, state.lastPlaces.get(tenantId) ?? 0) + 1 / weight
       if (!state.lastPlaces.has(tenantId) && state.lastPlaces.size >= maxTenantsPerQueue) forgetServed(state)
       state.lastPlaces.set(tenantId, place)
       return tagOfPlace(state.virtualTime, place, weight, priority)
     },
     observeClaimed(queue, tag) {
-      const state = stateOf(queue)
-      if (tag > state.virtualTime) state.virtualTime = tag
+      const state = use(queue)
+      if (state !== undefined) {
+        state.virtualTime = Math.max(state.virtualTime, tag)
+        return
+      }
+      if (queues.size >= maxQueues) forgetFirst(queues)
+      queues.set(queue, { virtualTime: tag, lastPlaces: new Map() })
     },
-    virtualTime: (queue) => queues.get(queue)?.virtualTime ?? 0,
+    virtualTime: (queue) => queues.get(queue)?.virtualTime,
   }
 }
 
@@ -93,10 +109,10 @@ function forgetServed(state: QueueState): void {
   for (const [tenantId, place] of state.lastPlaces) {
     if (place <= state.virtualTime) state.lastPlaces.delete(tenantId)
   }
-  if (state.lastPlaces.size >= maxTenantsPerQueue) forgetOldest(state.lastPlaces)
+  if (state.lastPlaces.size >= maxTenantsPerQueue) forgetFirst(state.lastPlaces)
 }
 
-function forgetOldest(map: Map<string, unknown>): void {
-  const oldest = map.keys().next()
-  if (oldest.done !== true) map.delete(oldest.value)
+function forgetFirst(map: Map<string, unknown>): void {
+  const first = map.keys().next()
+  if (first.done !== true) map.delete(first.value)
 }

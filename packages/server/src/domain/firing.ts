@@ -14,8 +14,11 @@ import { jitterMs } from './schedule/jitter.ts'
 export const catchUpGraceMs = 60_000
 /** As many planned times can be within the grace: the shortest period is a second. */
 const mostInGrace = catchUpGraceMs / 1_000 + 1
-/** Missed planned times that get a row each; older ones share one row. */
-export const maxMissedRows = 1_000
+/**
+ * Missed planned times that get a row each; older ones share one row. Few, because an outage leaves them to
+ * every schedule at once, and what is due now waits for the same database.
+ */
+export const maxMissedRows = 50
 /**
  * Planned times of a calendar schedule are counted one by one up to this; beyond, the count is a lower bound.
  */

@@ -3,12 +3,13 @@
  * it was written, but data and zone tables outlive versions, so a fault is an expected outcome here and comes
  * back as words.
  */
-import { compileScheduleIn, type CompiledSchedule, type ScheduleSpec } from './schedule/schedule-spec.ts'
+import { compileScheduleIn, type CompiledSchedule } from './schedule/schedule-spec.ts'
+import { readStoredSpec, toScheduleSpec } from './stored-spec.ts'
 import { refuse, type Result } from './zone/result.ts'
 import type { ZoneLookup } from './zone/zone-lookup.ts'
 
 export interface StoredSchedule {
-  /** {at} | {every, everyMs, anchorMs} | {cron, dialect} */
+  /** A StoredSpec, unless the data is damaged or newer than this version. */
   readonly spec: unknown
   readonly zone: string
   readonly startAtMs: number | null
@@ -16,23 +17,14 @@ export interface StoredSchedule {
 }
 
 export function compileStored(stored: StoredSchedule, zones: ZoneLookup): Result<CompiledSchedule, string> {
-  const spec = toSpec(stored.spec)
+  const spec = readStoredSpec(stored.spec)
   if (spec === undefined)
     return refuse(`the stored timing ${JSON.stringify(stored.spec)} is none that is known`)
-  const compiled = compileScheduleIn({ ...spec, zone: stored.zone }, zones, {
+  const compiled = compileScheduleIn(toScheduleSpec(spec, stored.zone), zones, {
     ...(stored.startAtMs === null ? {} : { startAtMs: stored.startAtMs }),
     ...(stored.endAtMs === null ? {} : { endAtMs: stored.endAtMs }),
   })
   return compiled.ok
     ? compiled
     : refuse(compiled.error.map((fault) => `${fault.pointer}: ${fault.message}`).join('; '))
-}
-
-function toSpec(value: unknown): ScheduleSpec | undefined {
-  if (typeof value !== 'object' || value === null) return undefined
-  const { at, everyMs, anchorMs, cron, dialect } = value as Record<string, unknown>
-  if (typeof at === 'string') return { kind: 'at', at }
-  if (typeof everyMs === 'number' && typeof anchorMs === 'number') return { kind: 'rate', everyMs, anchorMs }
-  if (typeof cron === 'string' && dialect === 'unix') return { kind: 'cron', dialect, expression: cron }
-  return undefined
 }

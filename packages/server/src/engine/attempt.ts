@@ -7,6 +7,9 @@
  *
  * A success stands even when it comes after the signal. A handler that ignores its signal past the grace is
  * abandoned: the attempt ends without it, and its late answer goes nowhere.
+ *
+ * The timeout of an attempt runs here and nowhere else, so that it means the same for every kind of handler
+ * and a timeout is always recorded as one. The handler knows best where the time went: its words are kept.
  */
 import type { JobDefinition, RunError } from '@belfry/contract'
 import { type AttemptEnding, judgeAttempt } from '../domain/attempt-outcome.ts'
@@ -140,7 +143,10 @@ function judgeAnswer(
         ending: { kind: 'timed_out' },
         error: {
           code: 'attempt_timeout',
-          message: `The attempt took longer than ${timeoutMs} ms and was cut off.${ignored}`,
+          message:
+            answer === undefined
+              ? `The attempt took longer than ${timeoutMs} ms and was cut off.${ignored}`
+              : `The attempt was cut off: ${answer.error.message}`,
         },
       }
     case 'cancel':

@@ -1,12 +1,15 @@
 /**
  * When a worker asks for runs. While there are some it asks again at once; then after 5 ms, doubling to a
- * second; hints, freed slots and a new session end the wait. With no slot free it does not ask at all. A
- * worker for every queue that has been idle for so long asks for the active queues instead of claiming, so it
- * too sends one query a poll.
+ * second; hints, freed slots and a new session end the wait. With no slot free it does not ask at all.
+ *
+ * A worker for every queue claims from those that it knows of, and looks once a second for who else has
+ * something ready: so an idle one, too, sends one query a poll. A look that is costly (dead rows to step over)
+ * comes more seldom, one that did not see all comes sooner; at most a twentieth of the time goes into looking.
+ * Neither a look nor a claim that finds nothing writes anything.
  */
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
-import type { RunQueue } from '../ports/run-queue.ts'
+import type { ReadyCursor, RunQueue } from '../ports/run-queue.ts'
 import type { RunStore } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import { createDefinitionCache } from './definition-cache.ts'
@@ -18,6 +21,10 @@ import type { WorkerSession } from './session.ts'
 import type { Slots } from './slots.ts'
 import { createStrays } from './strays.ts'
 
+/** So many times as long as a look takes, none follows; but no longer than this. */
+const restShare = 20
+const longestRestMs = 5_000
+
 export interface ClaimerOptions extends IntakeOptions {
   readonly queue: RunQueue
   readonly store: Pick<RunStore, 'definitions' | 'handBack' | 'heldRuns'>
@@ -25,7 +32,7 @@ export interface ClaimerOptions extends IntakeOptions {
   readonly random: Random
   readonly queues: readonly string[] | '*'
   readonly session: Pick<WorkerSession, 'current' | 'lapsed' | 'renewSoon'>
-  readonly slots: Pick<Slots, 'free' | 'held'>
+  readonly slots: Pick<Slots, 'free' | 'held' | 'dropped'>
   readonly minPollMs: number
   readonly maxPollMs: number
 }
@@ -45,27 +52,32 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   const parts = { shares, strays, marks: createLowWaterMarks(), definitions: createDefinitionCache(store) }
   const claimAll = createIntake(options, parts)
   let pollMs = minPollMs
-  let lastDiscoveryMs = -Infinity
+  let cursor: ReadyCursor | null = null
+  let nextLookMs = -Infinity
   /** The last round left runs behind for want of slots. */
   let hungry = false
   let unsubscribe = (): void => {}
 
   /** For a worker of every queue: hears of those that have something ready; answers whether there is one. */
-  async function discover(): Promise<boolean> {
-    lastDiscoveryMs = clock.monotonicMs()
-    const active = await options.queue.activeQueues()
-    for (const queue of active) shares.heard(queue, clock.monotonicMs())
-    return active.length > 0
+  async function look(): Promise<boolean> {
+    const sentMs = clock.monotonicMs()
+    const { found, next } = await options.queue.readyQueues(cursor)
+    const nowMs = clock.monotonicMs()
+    const restMs = Math.min(longestRestMs, (nowMs - sentMs) * restShare)
+    nextLookMs = nowMs + (next === null ? Math.max(restMs, maxPollMs) : restMs)
+    cursor = next
+    shares.found(found, nowMs)
+    return found.length > 0
   }
 
   async function round(signal: AbortSignal): Promise<number> {
     const sessionId = session.current()
     if (sessionId === undefined) return maxPollMs
     await strays.lookIfDue(sessionId)
-    // an idle worker of every queue first asks whether there is any; a hinted or busy one claims first
-    const worthwhile = shares.fixed || pollMs < maxPollMs || (await discover())
-    const found = worthwhile ? await claimAll(sessionId, signal) : 0
-    if (!shares.fixed && clock.monotonicMs() - lastDiscoveryMs >= maxPollMs) await discover()
+    // what is known or hinted comes before the search for more; where nothing is known this asks nothing
+    let found = await claimAll(sessionId, signal)
+    const mayLook = !shares.fixed && clock.monotonicMs() >= nextLookMs
+    if (mayLook && (await look()) && found === 0) found = await claimAll(sessionId, signal)
     hungry = slots.free() <= 0
     if (hungry) return maxPollMs
     pollMs = found > 0 ? minPollMs : Math.min(maxPollMs, pollMs * 2)

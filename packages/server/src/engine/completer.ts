@@ -7,10 +7,12 @@
  * 2. Nothing is acknowledged that is not committed. While the database is away the batch is kept and sent
  *    again, with backoff; the worker's slots bound how much that can be. A call whose answer was lost is safe
  *    to repeat (ports/run-store.ts).
- * 3. Whether an end is still wanted is decided by its epoch, in SQL, not by what this process believes about
+ * 3. An end that cannot be stored holds up no other (isolate-fault.ts): alone and refused again, it loses its
+ *    details, and then goes altogether. It is reported, its slot is free, and its run stays with the session
+ *    until the rescuer takes it at its deadline.
+ * 4. Whether an end is still wanted is decided by its epoch, in SQL, not by what this process believes about
  *    its lease: a success that nobody has taken over yet still counts.
  */
-import { BelfryError } from '@belfry/contract'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
@@ -18,6 +20,7 @@ import type { Random } from '../ports/random.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
 import type { AppliedEnd, AttemptEnd, RunStore } from '../ports/run-store.ts'
 import type { DatabaseClock } from './database-clock.ts'
+import { isFaultOfRows, isolateFault } from './isolate-fault.ts'
 import { hintRetries } from './retry-hints.ts'
 
 const firstRetryMs = 50
@@ -40,8 +43,10 @@ export interface EndedAttempt {
   readonly sessionId: string
   readonly run: ClaimedRun
   readonly end: AttemptEnd
-  /** Called once, when the end is on record or was refused. */
+  /** Called once, when the end is on record or was refused: the run is no longer held. */
   readonly onAcknowledged: () => void
+  /** Called instead when the end cannot be stored: the run is still held, on paper. */
+  readonly onDropped: () => void
 }
 
 export interface Completer {
@@ -115,41 +120,64 @@ function takeBatch(waiting: EndedAttempt[], batchSize: number): EndedAttempt[] {
 type Batch = readonly EndedAttempt[]
 
 /**
- * Answers a function that sends a batch until it is acknowledged, or until `givenUp` fires. It never rejects.
+ * Answers a function that sends a batch until each end in it is acknowledged or dropped, or until `givenUp`
+ * fires. It never rejects.
  */
 function createSender(options: CompleterOptions, givenUp: AbortSignal): (batch: Batch) => Promise<void> {
   const { clock, databaseClock, events, random, store } = options
 
-  async function send(batch: Batch): Promise<void> {
-    let ends = batch.map((ended) => ended.end)
-    for (let failures = 0; !givenUp.aborted; failures++) {
+  async function write(part: Batch): Promise<void> {
+    const sentMs = clock.monotonicMs()
+    const ends = part.map((ended) => ended.end)
+    const { applied, nowMs } = await store.complete(part[0]?.sessionId ?? '', ends)
+    databaseClock.observe(nowMs, sentMs)
+    acknowledge(options, part, applied)
+  }
+
+  async function writeBare(ended: EndedAttempt, fault: unknown): Promise<void> {
+    report(ended, 'its details are left out', fault)
+    try {
+      await write([{ ...ended, end: withoutDetails(ended.end) }])
+    } catch (error) {
+      if (!isFaultOfRows(error)) throw error
+      report(ended, 'it is given up, and the run is left to its deadline', error)
+      ended.onDropped()
+    }
+  }
+
+  function report({ run }: EndedAttempt, consequence: string, cause: unknown): void {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const words = `The end of attempt ${run.attempt} of run ${run.runId} cannot be stored; ${consequence}: ${why}`
+    events.emit('role_failed', { role: 'completer', error: new Error(words, { cause }), retryInMs: 0 })
+  }
+
+  return async (batch) => {
+    const open = new Set(batch)
+    const done = (part: Batch): void => {
+      for (const ended of part) open.delete(ended)
+    }
+    for (let failures = 0; open.size > 0 && !givenUp.aborted; failures++) {
       try {
-        const sentMs = clock.monotonicMs()
-        const { applied, nowMs } = await store.complete(batch[0]?.sessionId ?? '', ends)
-        databaseClock.observe(nowMs, sentMs)
-        acknowledge(options, batch, applied)
-        return
+        await isolateFault(
+          [...open],
+          async (part) => {
+            if (givenUp.aborted) return
+            await write(part)
+            done(part)
+          },
+          async (ended, fault) => {
+            await writeBare(ended, fault)
+            done([ended])
+          },
+        )
       } catch (error) {
         const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(failures, 10))
         const retryInMs = Math.round(ceilingMs * (0.5 + random.next() / 2))
         events.emit('role_failed', { role: 'completer', error, retryInMs })
-        if (!isPassing(error)) {
-          // one end that cannot be stored must not hold up the others
-          if (batch.length > 1) return sendHalves(batch)
-          ends = ends.map(withoutDetails)
-        }
         await clock.sleep(retryInMs, givenUp)
       }
     }
   }
-
-  async function sendHalves(batch: Batch): Promise<void> {
-    const middle = Math.ceil(batch.length / 2)
-    await send(batch.slice(0, middle))
-    await send(batch.slice(middle))
-  }
-
-  return send
 }
 
 function acknowledge(
@@ -172,11 +200,6 @@ function acknowledge(
   }
   hintRetries(hints, applied)
   for (const ended of batch) ended.onAcknowledged()
-}
-
-/** Whether trying the same again can help: the database is away, busy or in doubt. */
-function isPassing(error: unknown): boolean {
-  return error instanceof BelfryError && error.retryable
 }
 
 /** What could not be stored was most likely the text that came from outside; the outcome is worth more. */

@@ -1,8 +1,13 @@
 /**
- * Database time, estimated locally. Each answer that carries the database's time is an observation: the true time at
- * the moment of reading lies somewhere between "sent" and "received", so the midpoint is wrong by at most half the round
- * trip. The best observation of the last minute wins. Used to decide how long to sleep and to stamp what happened
- * between two statements; never to decide whether something is due (the database does that).
+ * Database time, estimated locally. Each answer that carries the database's time is an observation: the true
+ * time at the moment of reading lies somewhere between "sent" and "received", so the midpoint is wrong by at
+ * most half the round trip. The best observation of the last minute wins, unless a newer one contradicts it:
+ * two that cannot both be right mean that one of the clocks jumped (a suspended machine, a step of the
+ * database's clock, another database after a failover), and the newer one is about now.
+ *
+ * Used to decide how long to sleep, to decide fires ahead, and to stamp what happened between two statements;
+ * never to decide whether something is due (the database does that, and refuses what was decided with a wrong
+ * time).
  */
 import type { Clock } from '../ports/clock.ts'
 
@@ -17,20 +22,29 @@ export interface DatabaseClock {
   skewMs(): number
 }
 
+interface Observation {
+  readonly offsetMs: number
+  readonly errorMs: number
+  readonly atMs: number
+}
+
 export function createDatabaseClock(clock: Clock): DatabaseClock {
-  let best: { offsetMs: number; errorMs: number; atMs: number } | undefined
+  let best: Observation | undefined
 
   const nowMs = (): number => (best === undefined ? clock.nowMs() : clock.monotonicMs() + best.offsetMs)
   return {
     nowMs,
     observe(databaseNowMs, sentMs) {
-      const receivedMs = clock.monotonicMs()
-      const errorMs = (receivedMs - sentMs) / 2
-      const stale = best === undefined || receivedMs - best.atMs > observationLifeMs
-      if (best === undefined || stale || errorMs <= best.errorMs) {
-        best = { offsetMs: databaseNowMs - (sentMs + errorMs), errorMs, atMs: receivedMs }
-      }
+      const atMs = clock.monotonicMs()
+      const errorMs = (atMs - sentMs) / 2
+      const next = { offsetMs: databaseNowMs - (sentMs + errorMs), errorMs, atMs }
+      if (best === undefined || replaces(next, best)) best = next
     },
     skewMs: () => clock.nowMs() - nowMs(),
   }
+}
+
+function replaces(next: Observation, best: Observation): boolean {
+  if (next.errorMs <= best.errorMs || next.atMs - best.atMs > observationLifeMs) return true
+  return Math.abs(next.offsetMs - best.offsetMs) > next.errorMs + best.errorMs
 }

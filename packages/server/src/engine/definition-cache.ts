@@ -1,6 +1,6 @@
 /**
- * Definitions by job and version. A version never changes, so what is here is never stale; the least recently
- * used go when there are too many.
+ * Definitions by tenant, job and version. A version never changes, so what is here is never stale; the least
+ * recently used go when there are too many.
  */
 import type { JobDefinition } from '@belfry/contract'
 import type { JobVersion, RunStore } from '../ports/run-store.ts'
@@ -15,7 +15,7 @@ export interface DefinitionCache {
   load(versions: readonly JobVersion[]): Promise<(version: JobVersion) => JobDefinition | undefined>
 }
 
-const keyOf = ({ jobId, version }: JobVersion): string => `${jobId}:${version}`
+const keyOf = ({ tenantId, jobId, version }: JobVersion): string => `${tenantId}:${jobId}:${version}`
 
 export function createDefinitionCache(store: Pick<RunStore, 'definitions'>): DefinitionCache {
   const known = new Map<string, JobDefinition>()

@@ -49,16 +49,17 @@ export function createExecutor(options: ExecutorOptions): Executor {
       if (running) attempt.abort(reason)
       return running
     }
-    const release = slots.take({ sessionId, run, abort })
-    const free = (): void => {
-      release()
+    const taken = slots.take({ sessionId, run, abort })
+    const freedBy = (leave: () => void) => (): void => {
+      leave()
       options.onSlotFreed()
     }
+    const onAcknowledged = freedBy(taken.release)
     void attempt.done.then(({ end, abandoned }) => {
       running = false
       if (abandoned !== undefined) slots.leaveBehind(abandoned)
-      if (end === undefined) free()
-      else completer.submit({ sessionId, run, end, onAcknowledged: free })
+      if (end === undefined) onAcknowledged()
+      else completer.submit({ sessionId, run, end, onAcknowledged, onDropped: freedBy(taken.drop) })
     })
   }
 
@@ -72,7 +73,8 @@ export function createExecutor(options: ExecutorOptions): Executor {
       }
     },
     cancel(runIds) {
-      for (const held of slots.held()) if (runIds.includes(held.run.runId)) held.abort('cancel')
+      const asked = new Set(runIds)
+      for (const held of slots.held()) if (asked.has(held.run.runId)) held.abort('cancel')
     },
     shutDown() {
       for (const held of slots.held()) held.abort('shutdown')

@@ -12,7 +12,7 @@ import type { TimerEntry } from './timer-heap.ts'
 export type ScheduleTimer = Extract<DueTimer, { kind: 'schedule' }>
 
 /**
- * A timer in the heap; `ready` once its fire on time is decided, `tag` once its place in the fair order was
+ * A timer in memory; `ready` once its fire on time is decided, `tag` once its place in the fair order was
  * taken.
  */
 export interface HeapEntry extends TimerEntry {
@@ -35,6 +35,8 @@ export interface FirePreparer {
   onTime(timer: ScheduleTimer): PreparedFire | undefined
   /** The decision for a fire at `nowMs`; after `load`. */
   decide(entry: HeapEntry, timer: ScheduleTimer, nowMs: number): PreparedFire | Unprepared
+  /** The schedule was changed since its plan was loaded. */
+  forget(timer: ScheduleTimer): void
   /** Whether `decide` at `nowMs` needs more than what the entry has. */
   needsPlan(entry: HeapEntry, nowMs: number): boolean
 }
@@ -64,6 +66,7 @@ export function createFirePreparer(plans: PlanCache): FirePreparer {
   return {
     needsPlan,
     load: (timers) => plans.load(timers),
+    forget: ({ id }) => plans.drop(id),
     onTime(timer) {
       const prepared = evaluate(timer, plans.get(timer.id, timer.gen), timer.dueAtMs)
       return 'fire' in prepared ? prepared : undefined

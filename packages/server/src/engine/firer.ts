@@ -1,7 +1,9 @@
 /**
  * Fires a batch of due timers and releases due runs, and sorts out what became of each. Knows nothing of
- * heaps and waiting; the scheduler hands it what is due and acts on the outcome.
+ * lanes and waiting; the scheduler hands it what is due and acts on the outcome.
  *
+ * - What the database refuses is tried again where the reason is known and passes: too early by its clock, or
+ *   decided with a wrong time (which its answer corrected), or by settings that were changed meanwhile.
  * - A fault of the database as a whole (connection, timeout, full disk) ends the batch; what is not settled
  *   goes back. Whether a lost COMMIT happened is left open: the timer has moved or it has not, and the next
  *   try finds out.
@@ -9,19 +11,22 @@
  *   aside.
  */
 import { BelfryError } from '@belfry/contract'
-import type { TagClock } from '../domain/fair-queue.ts'
+import type { TagRequest } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
-import type { FiredOccurrence, Firing, FireResult, TimerFire } from '../ports/firing.ts'
+import type { AssumedTime, FiredOccurrence, Firing, FireResult, TimerFire } from '../ports/firing.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { DueTimer } from '../ports/timer-index.ts'
 import type { DatabaseClock } from './database-clock.ts'
+import type { FairTags } from './fair-tags.ts'
 import type { FirePreparer, HeapEntry, PreparedFire, ScheduleTimer } from './fire-preparer.ts'
 import type { SetAside } from './set-aside.ts'
 
-/** Occurrences in one transaction; more come only from catching up. */
-const maxOccurrences = 2_000
+/** By how much a fire may be decided with a wrong time. */
+const leastToleranceMs = 1_000
+/** What is early by the database's clock is tried again after this at most. */
+const longestEarlyMs = 250
 
 export interface FirerOptions {
   readonly clock: Clock
@@ -33,14 +38,12 @@ export interface FirerOptions {
   readonly nodeId: string
   readonly preparer: FirePreparer
   readonly setAside: SetAside
-  readonly tags: TagClock
+  readonly tags: Pick<FairTags, 'ready' | 'next' | 'virtualTime'>
 }
 
 export interface FireOutcome {
-  /** To be tried again: not settled, or too early by the database's clock. */
+  /** To be tried again: not settled, or refused for a reason that passes. */
   readonly again: HeapEntry[]
-  /** Too early by so many ms. */
-  earlyMs: number
   /** Timers that went on to their next planned time. */
   readonly moved: ScheduleTimer[]
   /** Shards with timers that were not as they had been read. */
@@ -55,34 +58,41 @@ interface Batch extends FireOutcome {
   refused: number
   readonly open: Map<string, HeapEntry>
   readonly terms: ReadonlyMap<number, number>
+  /** The time that it was decided with: the database's, and the local monotonic one of that moment. */
+  readonly decidedMs: number
+  readonly decidedAtMs: number
+}
+
+/** What one firer keeps from batch to batch. */
+interface Context extends FirerOptions {
+  /** How long the last statement took, which is how late the next may be by the time it begins. */
+  lastTripMs: number
 }
 
 type RunTimer = Extract<DueTimer, { kind: 'run' }>
 
 export interface Firer {
-  /** Fires what is due; `terms` names the shards held now, and each entry's shard is one of them. */
-  fire(entries: readonly HeapEntry[], terms: ReadonlyMap<number, number>): Promise<FireOutcome>
+  /**
+   * Fires what is due; `terms` names the shards held now, and each entry's shard is one of them. Ends the
+   * batch at about `mostOccurrences`: many of one schedule come only from catching up.
+   */
+  fire(
+    entries: readonly HeapEntry[],
+    terms: ReadonlyMap<number, number>,
+    mostOccurrences: number,
+  ): Promise<FireOutcome>
 }
 
 export function createFirer(options: FirerOptions): Firer {
+  const context: Context = { ...options, lastTripMs: 0 }
   return {
-    async fire(entries, terms) {
-      const batch: Batch = {
-        again: [],
-        earlyMs: 0,
-        moved: [],
-        changedShards: new Set(),
-        lostShards: new Set(),
-        failure: undefined,
-        refused: 0,
-        open: new Map(entries.map((entry) => [entry.timer.id, entry])),
-        terms,
-      }
+    async fire(entries, terms, mostOccurrences) {
+      const batch = openBatch(context, entries, terms)
       try {
-        await fireSchedules(options, batch, entries)
+        await fireSchedules(context, batch, entries, mostOccurrences)
         const runs = entries.flatMap(({ timer }) => (timer.kind === 'run' ? [{ timer }] : []))
         if (runs.length > 0)
-          await splitting(options, batch, runs, (part) => releasePart(options, batch, part))
+          await splitting(context, batch, runs, (part) => releasePart(context, batch, part))
       } catch (error) {
         batch.failure = { error }
       }
@@ -94,63 +104,98 @@ export function createFirer(options: FirerOptions): Firer {
   }
 }
 
+function openBatch(
+  { clock, databaseClock }: Context,
+  entries: readonly HeapEntry[],
+  terms: ReadonlyMap<number, number>,
+): Batch {
+  return {
+    again: [],
+    moved: [],
+    changedShards: new Set(),
+    lostShards: new Set(),
+    failure: undefined,
+    refused: 0,
+    open: new Map(entries.map((entry) => [entry.timer.id, entry])),
+    terms,
+    decidedMs: databaseClock.nowMs(),
+    decidedAtMs: clock.monotonicMs(),
+  }
+}
+
+interface Decided {
+  readonly entry: HeapEntry
+  readonly timer: ScheduleTimer
+  readonly prepared: PreparedFire
+}
+
 async function fireSchedules(
-  options: FirerOptions,
+  context: Context,
   batch: Batch,
   entries: readonly HeapEntry[],
+  mostOccurrences: number,
 ): Promise<void> {
-  const { databaseClock, preparer } = options
-  const unready = entries.filter((entry) => preparer.needsPlan(entry, databaseClock.nowMs()))
+  const { preparer, tags } = context
+  const unready = entries.filter((entry) => preparer.needsPlan(entry, batch.decidedMs))
   await preparer.load(unready.flatMap(({ timer }) => (timer.kind === 'schedule' ? [timer] : [])))
-  const nowMs = databaseClock.nowMs()
-  const fires: { readonly timer: ScheduleTimer; readonly fire: TimerFire }[] = []
+  const decided: Decided[] = []
   let occurrences = 0
   for (const entry of entries) {
     const { timer } = entry
     if (timer.kind !== 'schedule') continue
-    if (occurrences >= maxOccurrences) break
-    const prepared = preparer.decide(entry, timer, nowMs)
+    if (occurrences >= mostOccurrences) break
+    const prepared = preparer.decide(entry, timer, batch.decidedMs)
     if ('stale' in prepared) {
-      refuse(options, batch, timer)
+      refuse(context, batch, timer)
     } else if ('fault' in prepared) {
-      rest(options, batch, timer, prepared.fault)
+      rest(context, batch, timer, prepared.fault)
     } else {
-      const fire = toFire(options, entry, timer, prepared, nowMs)
-      occurrences += fire.occurrences.length
-      fires.push({ timer, fire })
+      occurrences += prepared.fire.occurrences.length
+      decided.push({ entry, timer, prepared })
     }
   }
-  if (fires.length > 0) await splitting(options, batch, fires, (part) => firePart(options, batch, part))
+  if (decided.length === 0) return
+  await tags.ready(decided.map(({ prepared }) => prepared.plan.queue))
+  const fires = decided.map((each) => ({ timer: each.timer, fire: toFire(context, batch, each) }))
+  await splitting(context, batch, fires, (part) => firePart(context, batch, part))
 }
 
 function toFire(
-  { ids, tags }: FirerOptions,
-  entry: HeapEntry,
-  timer: ScheduleTimer,
-  { plan, fire }: PreparedFire,
-  nowMs: number,
+  context: Context,
+  batch: Batch,
+  { entry, timer, prepared: { plan, fire } }: Decided,
 ): TimerFire {
   const { queue, tenantId, tenantWeight: weight, priority } = plan
-  const nextTag = (): number => tags.next({ queue, tenantId, weight, priority })
+  const request = { queue, tenantId, weight, priority }
   const first = fire.occurrences.find(({ outcome }) => outcome === 'ran')
   return {
     scheduleId: timer.id,
     shard: timer.shard,
     gen: timer.gen,
+    version: plan.version,
     expectedDueAtMs: timer.dueAtMs,
     next: fire.next,
     occurrences: fire.occurrences.map((occurrence) => {
       if (occurrence.outcome !== 'ran') return { ...occurrence, runId: null, tag: 0 }
-      // A fire that is tried again keeps the place that it took first.
-      const tag = occurrence === first ? (entry.tag ??= nextTag()) : nextTag()
-      return { ...occurrence, runId: ids.uuidv7(Math.floor(nowMs)), tag }
+      const tag = occurrence === first ? tagOf(context, entry, request) : context.tags.next(request)
+      return { ...occurrence, runId: context.ids.uuidv7(Math.floor(batch.decidedMs)), tag }
     }),
   }
 }
 
+/**
+ * What is tried again keeps the place that it took first, or failures would use up the places of a tenant,
+ * unless the service has come past it: a claim no longer looks there.
+ */
+function tagOf({ tags }: Context, entry: HeapEntry, request: TagRequest): number {
+  const standsAt = tags.virtualTime(request.queue) ?? Infinity
+  if (entry.tag === undefined || entry.tag <= standsAt) entry.tag = tags.next(request)
+  return entry.tag
+}
+
 /** Does `work` on all parts together, or on halves of them, down to the one that is at fault. */
 async function splitting<Part extends { readonly timer: DueTimer }>(
-  options: FirerOptions,
+  context: Context,
   batch: Batch,
   parts: readonly Part[],
   work: (parts: readonly Part[]) => Promise<void>,
@@ -161,10 +206,10 @@ async function splitting<Part extends { readonly timer: DueTimer }>(
     await work(parts)
   } catch (error) {
     if (isFailureOfDatabase(error)) throw error
-    if (parts.length === 1) return rest(options, batch, only.timer, error)
+    if (parts.length === 1) return rest(context, batch, only.timer, error)
     const middle = Math.ceil(parts.length / 2)
-    await splitting(options, batch, parts.slice(0, middle), work)
-    await splitting(options, batch, parts.slice(middle), work)
+    await splitting(context, batch, parts.slice(0, middle), work)
+    await splitting(context, batch, parts.slice(middle), work)
   }
 }
 
@@ -177,62 +222,85 @@ function isFailureOfDatabase(error: unknown): boolean {
 }
 
 async function firePart(
-  options: FirerOptions,
+  context: Context,
   batch: Batch,
   part: readonly { readonly timer: ScheduleTimer; readonly fire: TimerFire }[],
 ): Promise<void> {
-  const { clock, databaseClock, firing, nodeId, setAside } = options
+  const { clock, databaseClock, firing, nodeId } = context
   const shards = new Set(part.map(({ timer }) => timer.shard))
   const terms = [...shards].map((shard) => ({ shard, term: batch.terms.get(shard) ?? 0 }))
   const sentMs = clock.monotonicMs()
-  const result = await firing.fire(
-    nodeId,
-    terms,
-    part.map(({ fire }) => fire),
-  )
+  const assumed = {
+    nowMs: batch.decidedMs + sentMs - batch.decidedAtMs,
+    toleranceMs: Math.max(leastToleranceMs, 2 * context.lastTripMs),
+  }
+  const fires = part.map(({ fire }) => fire)
+  const result = await firing.fire(nodeId, terms, fires, assumed)
   databaseClock.observe(result.nowMs, sentMs)
+  context.lastTripMs = clock.monotonicMs() - sentMs
+  sortOut(context, batch, part, result, assumed)
+  tell(context, result, context.lastTripMs)
+}
+
+function sortOut(
+  context: Context,
+  batch: Batch,
+  part: readonly { readonly timer: ScheduleTimer; readonly fire: TimerFire }[],
+  result: FireResult,
+  assumed: AssumedTime,
+): void {
   const moved = new Set(result.movedScheduleIds)
+  const changed = new Set(result.changedScheduleIds)
   const held = new Set(result.heldShards)
+  const wrongTime = Math.abs(result.nowMs - assumed.nowMs) > assumed.toleranceMs
   let lost = 0
   for (const { timer, fire } of part) {
+    const lastDueMs = Math.max(timer.dueAtMs, ...fire.occurrences.map(({ dueAtMs }) => dueAtMs))
     if (moved.has(timer.id)) {
       batch.open.delete(timer.id)
-      setAside.clear(timer.id)
+      context.setAside.clear(timer.id)
       if (fire.next !== null) batch.moved.push({ ...timer, ...fire.next })
     } else if (!held.has(timer.shard)) {
       batch.open.delete(timer.id)
       batch.lostShards.add(timer.shard)
       lost++
-    } else if (timer.dueAtMs > result.nowMs) {
-      batch.earlyMs = Math.max(batch.earlyMs, timer.dueAtMs - result.nowMs)
-    } else {
-      refuse(options, batch, timer)
+    } else if (changed.has(timer.id)) {
+      context.preparer.forget(timer)
+      batch.open.set(timer.id, { timer })
+    } else if (lastDueMs > result.nowMs) {
+      batch.open.set(timer.id, later(context, batch, timer, lastDueMs - result.nowMs))
+    } else if (!wrongTime) {
+      refuse(context, batch, timer)
     }
   }
-  if (lost > 0) options.events.emit('fire_refused', { count: lost, reason: 'term_lost' })
-  tell(options, result, clock.monotonicMs() - sentMs)
+  if (lost > 0) context.events.emit('fire_refused', { count: lost, reason: 'term_lost' })
+}
+
+/** The entry of a timer that was early: it waits, and nothing else does. */
+function later({ databaseClock }: Context, batch: Batch, timer: DueTimer, earlyMs: number): HeapEntry {
+  const waitMs = Math.min(longestEarlyMs, Math.max(1, earlyMs))
+  return { ...batch.open.get(timer.id), timer, notBeforeMs: databaseClock.nowMs() + waitMs }
 }
 
 async function releasePart(
-  options: FirerOptions,
+  context: Context,
   batch: Batch,
   part: readonly { readonly timer: RunTimer }[],
 ): Promise<void> {
-  const { clock, databaseClock, events, firing, hints, setAside, tags } = options
+  const { clock, databaseClock, events, firing, hints, setAside, tags } = context
+  await tags.ready(part.map(({ timer }) => timer.queue))
   const runs = part.map(({ timer }) => {
-    const entry = batch.open.get(timer.id)
-    const { queue, tenantId, priority } = timer
-    const tag = entry?.tag ?? tags.next({ queue, tenantId, weight: 1, priority })
-    if (entry !== undefined) entry.tag = tag
-    return { runId: timer.id, tag }
+    const { queue, tenantId, tenantWeight: weight, priority } = timer
+    const entry = batch.open.get(timer.id) ?? { timer }
+    return { runId: timer.id, tag: tagOf(context, entry, { queue, tenantId, weight, priority }) }
   })
   const sentMs = clock.monotonicMs()
   const result = await firing.release(runs)
   databaseClock.observe(result.nowMs, sentMs)
   const released = new Set(result.releasedRunIds)
   for (const { timer } of part) {
-    const early = !released.has(timer.id) && timer.dueAtMs > result.nowMs
-    if (early) batch.earlyMs = Math.max(batch.earlyMs, timer.dueAtMs - result.nowMs)
+    const earlyMs = released.has(timer.id) ? 0 : timer.dueAtMs - result.nowMs
+    if (earlyMs > 0) batch.open.set(timer.id, later(context, batch, timer, earlyMs))
     // Neither released nor early: canceled, or released by another node.
     else batch.open.delete(timer.id)
     if (released.has(timer.id)) setAside.clear(timer.id)

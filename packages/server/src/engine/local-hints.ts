@@ -1,48 +1,8 @@
 /**
- * Hints inside one process, and the debounce that every other adapter shares: the first hint of a topic and key goes out
- * at once, further ones within the next 50 ms are folded into one at its end.
+ * Hints inside one process: to every listener, at once. An adapter that carries hints between processes
+ * brings those of others in by `deliver`.
  */
-import type { Clock } from '../ports/clock.ts'
 import type { Hint, Hints } from '../ports/hints.ts'
-
-const debounceMs = 50
-
-export interface Debounce {
-  publish(hint: Hint): void
-  close(): void
-}
-
-/** Calls `send` for a hint at most once each 50 ms per topic and key. */
-export function createDebounce(clock: Clock, send: (hint: Hint) => void): Debounce {
-  const pending = new Map<string, { again: boolean; cancel: () => void }>()
-  let closed = false
-
-  function publish(hint: Hint): void {
-    if (closed) return
-    const id = `${hint.topic}:${hint.key}`
-    const waiting = pending.get(id)
-    if (waiting !== undefined) {
-      waiting.again = true
-      return
-    }
-    const entry = { again: false, cancel: () => {} }
-    pending.set(id, entry)
-    entry.cancel = clock.setTimer(debounceMs, () => {
-      pending.delete(id)
-      if (entry.again) publish(hint)
-    }).cancel
-    send(hint)
-  }
-
-  return {
-    publish,
-    close() {
-      closed = true
-      for (const entry of pending.values()) entry.cancel()
-      pending.clear()
-    },
-  }
-}
 
 export interface LocalHints extends Hints {
   /** Hands a hint from elsewhere to the listeners here. */

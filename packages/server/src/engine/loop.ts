@@ -1,6 +1,8 @@
 /**
- * A service that does one thing again and again: run, wait, run. The wait ends early on `wake`. A failed round is
- * reported as `role_failed` and tried again after a growing, jittered pause, so one bad round never ends a role.
+ * A service that does one thing again and again: run, wait, run. The wait ends early on `wake`. A failed
+ * round is reported as `role_failed` and tried again after a growing, jittered pause, so one bad round never
+ * ends a role. A wake may shorten that pause, to a second: hints that keep coming must not turn a failure
+ * into a storm of retries, and a role must not sleep on for long when there is news.
  */
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
@@ -9,6 +11,8 @@ import type { Service } from '../ports/service.ts'
 
 const firstRetryMs = 100
 const defaultLongestRetryMs = 10_000
+/** No wake ends the pause after a failed round before this. */
+const leastWokenRetryMs = 1_000
 
 export interface LoopOptions {
   readonly name: string
@@ -24,7 +28,10 @@ export interface LoopOptions {
 }
 
 export interface Loop extends Service {
-  /** Ends the present wait, or makes the next one zero if a round is under way. */
+  /**
+   * Ends the present wait, or makes the next one zero if a round is under way; after a failed round not
+   * before a second is over.
+   */
   wake(): void
 }
 
@@ -55,9 +62,11 @@ export function createLoop(options: LoopOptions): Loop {
       woken = false
       const waitMs = await round(signal)
       if (signal.aborted) break
-      if (woken && failures === 0) continue
+      const deafMs = failures === 0 ? 0 : Math.min(waitMs, leastWokenRetryMs)
+      if (deafMs > 0) await clock.sleep(deafMs, signal)
+      if (woken || signal.aborted) continue
       wait = new AbortController()
-      await clock.sleep(waitMs, AbortSignal.any([wait.signal, signal]))
+      await clock.sleep(waitMs - deafMs, AbortSignal.any([wait.signal, signal]))
     }
     await options.onStop?.()
   }

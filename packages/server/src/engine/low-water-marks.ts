@@ -11,6 +11,7 @@
  */
 
 const markAgeMs = 1_000
+const spacingMs = 125
 const longestMarkedMs = 10_000
 const fullScanShare = 20
 const maxQueues = 10_000
@@ -22,7 +23,10 @@ interface Progress {
 
 interface QueueMark {
   mark: number
-  /** Highest tag claimed so far, by time; the first entries are the candidates for the mark. */
+  /**
+   * Highest tag claimed so far, by time; the first is the candidate for the mark. Thinned out to some ten
+   * entries: a mark may be older than a second by `spacingMs`.
+   */
   progress: Progress[]
   lastFullScanMs: number
   lastFullScanCostMs: number
@@ -52,12 +56,18 @@ export function createLowWaterMarks(): LowWaterMarks {
 
   function markOf(queue: string): QueueMark {
     const known = marks.get(queue)
-    if (known !== undefined) return known
-    // a forgotten mark costs one full scan
-    if (marks.size >= maxQueues) marks.clear()
-    const fresh = { mark: -Infinity, progress: [], lastFullScanMs: -Infinity, lastFullScanCostMs: 0 }
-    marks.set(queue, fresh)
-    return fresh
+    const mark = known ?? {
+      mark: -Infinity,
+      progress: [],
+      lastFullScanMs: -Infinity,
+      lastFullScanCostMs: 0,
+    }
+    // the least recently used goes first; a forgotten mark costs one full scan
+    marks.delete(queue)
+    marks.set(queue, mark)
+    const oldest = marks.size > maxQueues ? marks.keys().next().value : undefined
+    if (oldest !== undefined) marks.delete(oldest)
+    return mark
   }
 
   return {
@@ -83,7 +93,10 @@ export function createLowWaterMarks(): LowWaterMarks {
       }
       if (highestTag === null) return
       const last = state.progress.at(-1)
-      if (last === undefined || highestTag > last.tag) state.progress.push({ atMs: nowMs, tag: highestTag })
+      if (last !== undefined && highestTag <= last.tag) return
+      const isClose = last !== undefined && last.atMs - (state.progress.at(-2)?.atMs ?? -Infinity) < spacingMs
+      if (isClose) state.progress.pop()
+      state.progress.push({ atMs: nowMs, tag: highestTag })
     },
   }
 }

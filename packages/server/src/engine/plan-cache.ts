@@ -1,7 +1,11 @@
 /**
  * Plans of schedules, compiled, for as long as they are likely to be needed again. Bounded; the least lately
- * used goes first. An entry is good for one generation of its schedule, and for a minute at most: what does
- * not change the generation (the weight of a tenant, the queue of a job, new zone data) is seen after that.
+ * used goes first. An entry is good for one generation of its schedule, and for a minute at most.
+ *
+ * A change of the schedule that keeps its generation (catch-up, overlap) is not seen here: the fire names the
+ * version that it was decided by and is refused where the schedule has another one, then the plan is dropped
+ * and read again. What belongs to others (the weight of a tenant, the queue and priority of a job, new zone
+ * data) is seen after a minute; but for zone data it only matters for the tag.
  */
 import { compileStored } from '../domain/stored-schedule.ts'
 import type { CompiledSchedule } from '../domain/schedule/schedule-spec.ts'
@@ -21,6 +25,8 @@ export interface CompiledPlan {
 export interface PlanCache {
   /** The plan as it was loaded last, if that is not too long ago and not older than generation `gen`. */
   get(scheduleId: string, gen: number): CompiledPlan | undefined
+  /** Forgets a plan that turned out to be old. */
+  drop(scheduleId: string): void
   /** Loads what `get` does not have. Afterwards `get` answers undefined only for schedules that are gone. */
   load(wanted: readonly { readonly id: string; readonly gen: number }[]): Promise<void>
 }
@@ -54,6 +60,7 @@ export function createPlanCache(options: {
 
   return {
     get,
+    drop: (scheduleId) => plans.delete(scheduleId),
     async load(wanted) {
       const missing = wanted.filter(({ id, gen }) => get(id, gen) === undefined).map(({ id }) => id)
       for (let first = 0; first < missing.length; first += plansPerQuery) {

@@ -1,5 +1,6 @@
 /**
- * Takes runs from workers that are gone. Runs in every process that has the engine; two at once do no harm.
+ * Takes runs from workers that are gone. Runs in every process with the role `scheduler`; two at once do no
+ * harm.
  *
  * 1. Sessions whose lease ran out are deleted under their row locks: a renewal at that instant either came
  *    first, and the session lives, or finds no row, and the worker gives up.
@@ -8,7 +9,8 @@
  *    `sweepMs` for deadlines and for what a rescuer that died left half-done.
  * 3. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read:
  *    whoever is second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the
- *    old holder sends is refused.
+ *    old holder sends is refused. A run whose end cannot be stored keeps no other from being ended
+ *    (isolate-fault.ts): it is reported, and tried again with the next sweep.
  */
 import { judgeAttempt } from '../domain/attempt-outcome.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -17,8 +19,12 @@ import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { AppliedEnd, AttemptEnd, RunStore, StuckRun } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
+import { isolateFault } from './isolate-fault.ts'
 import { createLoop } from './loop.ts'
 import { hintRetries } from './retry-hints.ts'
+import { settledWithin } from './within.ts'
+
+const stopWithinMs = 2_000
 
 export interface RescuerOptions {
   readonly store: Pick<RunStore, 'endExpiredSessions' | 'stuckRuns' | 'rescue'>
@@ -70,18 +76,27 @@ export function createRescuer(options: RescuerOptions): Rescuer {
     let rescued = 0
     while (signal?.aborted !== true) {
       const page: Awaited<ReturnType<typeof store.stuckRuns>> = await store.stuckRuns(after, pageSize)
-      if (page.runs.length > 0) {
-        const ends = page.runs.map((run) => rescueEnd(run, page.nowMs, random))
-        const { applied } = await store.rescue(ends)
-        rescued += applied.length
-        report(page.runs, applied)
-      }
+      await isolateFault(
+        page.runs,
+        async (runs) => {
+          const { applied } = await store.rescue(runs.map((run) => rescueEnd(run, page.nowMs, random)))
+          rescued += applied.length
+          report(runs, applied)
+        },
+        setAside,
+      )
       const last = page.runs.at(-1)
       if (last === undefined || page.runs.length < pageSize) break
       after = { sessionId: last.sessionId, runId: last.runId }
     }
     nextSweepMs = clock.monotonicMs() + sweepMs
     return rescued
+  }
+
+  function setAside({ runId }: StuckRun, cause: unknown): void {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const error = new Error(`The lost attempt of run ${runId} cannot be ended: ${why}`, { cause })
+    events.emit('role_failed', { role: 'rescuer', error, retryInMs: sweepMs })
   }
 
   function report(runs: readonly StuckRun[], applied: readonly AppliedEnd[]): void {
@@ -103,6 +118,10 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   const loop = createLoop({ name: 'rescuer', clock, random, events, round })
   return {
     ...loop,
+    async stop() {
+      // a database that answers nothing must not keep the process; what is under way is safe to leave
+      await settledWithin(clock, stopWithinMs, loop.stop())
+    },
     async runOnce() {
       await endSessions()
       return sweep()

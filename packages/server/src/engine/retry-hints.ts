@@ -2,13 +2,9 @@
  * Tells schedulers of runs that now wait for their next attempt: they read ahead, and would see them late
  * otherwise.
  */
+import { shardOf } from '../domain/shard.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { AppliedEnd } from '../ports/run-store.ts'
-
-/** As SQL's `belfry.shard_of`: the low six bits of the last byte. */
-function shardOf(id: string): number {
-  return Number.parseInt(id.slice(-2), 16) & 63
-}
 
 export function hintRetries(hints: Pick<Hints, 'publish'>, applied: readonly AppliedEnd[]): void {
   const shards = new Set<number>()

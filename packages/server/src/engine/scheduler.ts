@@ -1,19 +1,19 @@
 /**
  * Fires what is due in the shards that this process holds.
  *
- *   elector ──held shards──► reader ──timers──► heap ──due──► firer
- *                              ▲                  ▲             │
- *                            hints                └──next time──┘
+ *   elector ──held shards──► reader ──timers──► lanes ──due──► firer
+ *                              ▲                  ▲              │
+ *                            hints                └──next time───┘
  *
- * A round: 1. take in gained and lost shards; 2. fire what is due, batch by batch; 3. read one page where
- * something has to be read; 4. decide coming fires ahead; again while there is work; then sleep until the
- * first due instant.
+ * A round: 1. take in gained and lost shards; 2. fire a batch of what is due now, then one of what is late,
+ * so that a backlog never keeps waiting what is on time, and is worked off all the same; 3. read one page
+ * where something has to be read; 4. decide coming fires ahead; again while there is work; then sleep until
+ * the first due instant.
  *
  * Correctness rests on the firing transaction alone: a second scheduler that believes to hold the same shard,
  * a timer read long ago, a hint that was lost or doubled only cost work or time. Nothing that counts is kept
  * in memory.
  */
-import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Firing } from '../ports/firing.ts'
@@ -26,12 +26,13 @@ import type { TimerIndex } from '../ports/timer-index.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import type { Elector } from './elector.ts'
+import type { FairTags } from './fair-tags.ts'
 import { createFirePreparer, type FirePreparer, type HeapEntry } from './fire-preparer.ts'
 import { createFirer, type Firer, type FireOutcome } from './firer.ts'
 import { createLoop } from './loop.ts'
 import { createPlanCache } from './plan-cache.ts'
 import { createSetAside, type SetAside } from './set-aside.ts'
-import { createTimerHeap, type TimerHeap } from './timer-heap.ts'
+import { createTimerLanes, type TimerLanes } from './timer-lanes.ts'
 import { createTimerReader, type TimerReader } from './timer-reader.ts'
 
 export interface SchedulerOptions {
@@ -46,7 +47,7 @@ export interface SchedulerOptions {
   readonly ids: Ids
   readonly hints: Hints
   /** The tags of this process, shared with all that enqueue runs. */
-  readonly tags: TagClock
+  readonly tags: FairTags
   /** How far to read ahead. Default 60,000. */
   readonly horizonMs?: number
   /** Timers held in memory at most. Default 50,000. */
@@ -56,12 +57,15 @@ export interface SchedulerOptions {
 }
 
 export interface Scheduler extends Service {
-  /** For metrics: timers in memory, and how far the heap reaches. */
+  /** For metrics: timers in memory, and when the first of them is due. */
   stats(): { readonly timers: number; readonly shards: number; readonly firstDueMs: number }
 }
 
 const maxPlans = 20_000
-const longestPauseMs = 250
+/** Occurrences in one transaction; a schedule has many of them only where it catches up. */
+const mostOnTime = 2_000
+/** What is on time waits for a transaction of late ones at most, so those are short. */
+const mostLate = 500
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
   const state = createState(options)
@@ -80,7 +84,11 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   let unsubscribe: readonly (() => void)[] = []
   return {
     name: loop.name,
-    stats: () => ({ timers: state.heap.size, shards: state.terms.size, firstDueMs: state.heap.firstDueMs() }),
+    stats: () => ({
+      timers: state.lanes.size,
+      shards: state.terms.size,
+      firstDueMs: state.lanes.firstDueMs(),
+    }),
     async start() {
       unsubscribe = [
         options.elector.subscribe(() => loop.wake()),
@@ -101,7 +109,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
 
 interface State {
   readonly options: SchedulerOptions
-  readonly heap: TimerHeap<HeapEntry>
+  readonly lanes: TimerLanes<HeapEntry>
   readonly setAside: SetAside
   readonly reader: TimerReader
   readonly preparer: FirePreparer
@@ -113,14 +121,12 @@ interface State {
   /** What the elector said last, by identity, and the terms that follow from it. */
   adopted: readonly HeldShard[]
   terms: Map<number, number>
-  /** Local monotonic: no fire before this. */
-  pausedUntilMs: number
 }
 
 function createState(options: SchedulerOptions): State {
   const { clock, databaseClock, events, firing, zones, hints, ids, tags, elector } = options
   const { horizonMs = 60_000, maxTimers = 50_000, maxBatch = 500 } = options
-  const heap = createTimerHeap<HeapEntry>()
+  const lanes = createTimerLanes<HeapEntry>(maxTimers)
   const setAside = createSetAside(clock)
   const preparer = createFirePreparer(createPlanCache({ clock, firing, zones, maxPlans }))
   const undecided: HeapEntry[] = []
@@ -128,9 +134,8 @@ function createState(options: SchedulerOptions): State {
     clock,
     databaseClock,
     index: options.timers,
-    heap,
+    lanes,
     horizonMs,
-    maxTimers,
     admit: (timer) => (setAside.holds(timer) ? undefined : { timer }),
     added: (entry) => {
       if (entry.timer.kind === 'schedule') undecided.push(entry)
@@ -149,9 +154,8 @@ function createState(options: SchedulerOptions): State {
     setAside,
     tags,
   })
-  const pausedUntilMs = Number.NEGATIVE_INFINITY
-  const parts = { options, heap, setAside, reader, preparer, firer, horizonMs, maxBatch, undecided }
-  return { ...parts, adopted: [], terms: new Map(), pausedUntilMs }
+  const parts = { options, lanes, setAside, reader, preparer, firer, horizonMs, maxBatch, undecided }
+  return { ...parts, adopted: [], terms: new Map() }
 }
 
 /** Does the most urgent piece of work; false when there is none. */
@@ -166,11 +170,9 @@ async function step(state: State): Promise<boolean> {
   return (await decideAhead(state)) || fired
 }
 
-function untilWork({ options, heap, reader, setAside, pausedUntilMs, horizonMs }: State): number {
-  const { clock, databaseClock } = options
-  const dueMs = heap.firstDueMs() - databaseClock.nowMs()
-  const pauseMs = pausedUntilMs - clock.monotonicMs()
-  return Math.max(0, Math.min(Math.max(dueMs, pauseMs), reader.waitMs(), setAside.waitMs(), horizonMs))
+function untilWork({ options, lanes, reader, setAside, horizonMs }: State): number {
+  const dueMs = lanes.firstDueMs() - options.databaseClock.nowMs()
+  return Math.max(0, Math.min(dueMs, reader.waitMs(), setAside.waitMs(), horizonMs))
 }
 
 /** Takes in what the elector says: lost shards leave the heap at once, gained ones are read. */
@@ -185,31 +187,33 @@ function adoptShards(state: State): void {
   state.reader.request(gained.map(({ shard }) => shard))
 }
 
-function restrict({ heap, reader, terms }: State): void {
-  heap.retain(({ timer }) => terms.has(timer.shard))
+function restrict({ lanes, reader, terms }: State): void {
+  lanes.retain(({ timer }) => terms.has(timer.shard))
   reader.restrict(new Set(terms.keys()))
 }
 
 async function fireDue(state: State): Promise<boolean> {
-  const { options, heap, maxBatch } = state
-  if (options.clock.monotonicMs() < state.pausedUntilMs) return false
-  const due = heap.popDue(options.databaseClock.nowMs(), maxBatch)
+  const { lanes, options, maxBatch } = state
+  const now = (): number => options.databaseClock.nowMs()
+  const onTime = await fireSome(state, lanes.popOnTime(now(), maxBatch), mostOnTime)
+  const late = await fireSome(state, lanes.popLate(now(), maxBatch), mostLate)
+  return onTime || late
+}
+
+async function fireSome(state: State, due: readonly HeapEntry[], mostOccurrences: number): Promise<boolean> {
   if (due.length === 0) return false
-  settle(state, await state.firer.fire(due, state.terms))
+  settle(state, await state.firer.fire(due, state.terms, mostOccurrences))
   return true
 }
 
 function settle(state: State, outcome: FireOutcome): void {
-  const { options, heap, reader } = state
-  for (const entry of outcome.again) heap.push(entry)
+  const { options, lanes, reader } = state
+  for (const entry of outcome.again) lanes.push(entry)
   const untilMs = Math.min(options.databaseClock.nowMs() + state.horizonMs, reader.ceilingMs)
   for (const timer of outcome.moved) {
     if (timer.dueAtMs >= untilMs) continue
     const ready = state.preparer.onTime(timer)
-    heap.push(ready === undefined ? { timer } : { timer, ready })
-  }
-  if (outcome.earlyMs > 0) {
-    state.pausedUntilMs = options.clock.monotonicMs() + Math.min(longestPauseMs, Math.max(1, outcome.earlyMs))
+    lanes.push(ready === undefined ? { timer } : { timer, ready })
   }
   reader.request(outcome.changedShards)
   if (outcome.lostShards.size > 0) {

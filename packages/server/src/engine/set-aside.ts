@@ -6,6 +6,7 @@
  */
 import type { Clock } from '../ports/clock.ts'
 import type { DueTimer } from '../ports/timer-index.ts'
+import { createKeyedHeap } from './keyed-heap.ts'
 
 const firstRestMs = 1_000
 const longestRestMs = 60_000
@@ -25,53 +26,58 @@ export interface SetAside {
 }
 
 interface Resting {
+  readonly id: string
   readonly version: string
   readonly shard: number
   readonly untilMs: number
   readonly times: number
-  resting: boolean
 }
 
 export function createSetAside(clock: Clock): SetAside {
+  /** In the order in which they were set aside, also those that have rested. */
   const all = new Map<string, Resting>()
+  const resting = createKeyedHeap<Resting>(
+    ({ id }) => id,
+    (a, b) => a.untilMs < b.untilMs,
+  )
 
   const versionOf = (timer: DueTimer): string =>
     `${timer.dueAtMs}/${timer.kind === 'schedule' ? timer.gen : timer.queue}`
+  const forget = (id: string): void => {
+    all.delete(id)
+    resting.remove(id)
+  }
 
   return {
     add(timer) {
+      const { id, shard } = timer
       const version = versionOf(timer)
-      const before = all.get(timer.id)
+      const before = all.get(id)
       const times = before?.version === version ? before.times + 1 : 0
       const restMs = Math.min(longestRestMs, firstRestMs * 2 ** Math.min(times, 10))
-      all.delete(timer.id)
-      const untilMs = clock.monotonicMs() + restMs
-      all.set(timer.id, { version, shard: timer.shard, untilMs, times, resting: true })
+      forget(id)
+      const added = { id, version, shard, untilMs: clock.monotonicMs() + restMs, times }
+      all.set(id, added)
+      resting.add(added)
       const oldest = all.size > maxResting ? all.keys().next().value : undefined
-      if (oldest !== undefined) all.delete(oldest)
+      if (oldest !== undefined) forget(oldest)
       return restMs
     },
     holds(timer) {
       const found = all.get(timer.id)
       return found !== undefined && found.version === versionOf(timer) && clock.monotonicMs() < found.untilMs
     },
-    clear(id) {
-      all.delete(id)
-    },
+    clear: forget,
     takeRested() {
       const shards = new Set<number>()
       const nowMs = clock.monotonicMs()
-      for (const found of all.values()) {
-        if (!found.resting || found.untilMs > nowMs) continue
-        found.resting = false
-        shards.add(found.shard)
+      for (;;) {
+        const [first] = resting.entries
+        if (first === undefined || first.untilMs > nowMs) return shards
+        resting.remove(first.id)
+        shards.add(first.shard)
       }
-      return shards
     },
-    waitMs() {
-      let firstMs = Number.POSITIVE_INFINITY
-      for (const found of all.values()) if (found.resting) firstMs = Math.min(firstMs, found.untilMs)
-      return Math.max(0, firstMs - clock.monotonicMs())
-    },
+    waitMs: () => Math.max(0, (resting.entries[0]?.untilMs ?? Infinity) - clock.monotonicMs()),
   }
 }

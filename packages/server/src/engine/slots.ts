@@ -1,8 +1,9 @@
 /**
- * What a worker holds. A slot is taken when a run is claimed and free when its end is on record. Handlers
- * that ignored their signal and still run are counted apart: they block no slot, until there are as many of
- * them as slots; from then on each one more does, so that a handler that always hangs cannot pile up without
- * end.
+ * What a worker holds. A slot is taken when a run is claimed and free when its end is on record. Two things
+ * are held without a slot: handlers that ignored their signal and still run (they block no slot, until there
+ * are as many of them as slots; from then on each one more does, so that a handler that always hangs cannot
+ * pile up without end); and runs whose end could not be stored: the session holds them in the database until
+ * their deadline, and nobody may take them for unstarted.
  */
 import type { Clock } from '../ports/clock.ts'
 import type { AbortReason } from '../ports/handler.ts'
@@ -15,13 +16,24 @@ export interface Held {
   readonly abort: (reason: AbortReason) => boolean
 }
 
+export interface Taken {
+  /** The run is no longer held. */
+  readonly release: () => void
+  /** The run is held on paper only. */
+  readonly drop: () => void
+}
+
+/** Dropped ends are rare, and of no interest once their deadline has passed. */
+const maxDropped = 1_000
+
 export interface Slots {
   readonly free: () => number
   readonly busy: () => number
   readonly leftBehind: () => number
   readonly held: () => readonly Held[]
-  /** Answers how to free the slot again. */
-  readonly take: (held: Held) => () => void
+  /** Runs whose end could not be stored, of those that were dropped last. */
+  readonly dropped: () => readonly ClaimedRun[]
+  readonly take: (held: Held) => Taken
   readonly leaveBehind: (settled: Promise<unknown>) => void
   /** Resolves when nothing is held any more, or after `limitMs`. */
   readonly emptied: (clock: Clock, limitMs: number) => Promise<void>
@@ -29,6 +41,7 @@ export interface Slots {
 
 export function createSlots(count: number): Slots {
   const held = new Set<Held>()
+  const dropped: ClaimedRun[] = []
   let leftBehind = 0
   let emptied = Promise.withResolvers<void>()
   emptied.resolve()
@@ -38,13 +51,20 @@ export function createSlots(count: number): Slots {
     busy: () => held.size,
     leftBehind: () => leftBehind,
     held: () => [...held],
+    dropped: () => dropped,
     take(each) {
       if (held.size === 0) emptied = Promise.withResolvers()
       held.add(each)
-      return () => {
+      const release = (): void => {
         held.delete(each)
         if (held.size === 0) emptied.resolve()
       }
+      const drop = (): void => {
+        dropped.push(each.run)
+        if (dropped.length > maxDropped) dropped.shift()
+        release()
+      }
+      return { release, drop }
     },
     leaveBehind(settled) {
       leftBehind++

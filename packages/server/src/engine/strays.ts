@@ -2,7 +2,8 @@
  * Runs that a session holds without its worker knowing. A claim whose answer was lost may have been
  * committed, and a zombie of it may still commit later; so after any failed claim the database is asked, for
  * a minute, what the session holds, and what nobody here knows of is given back unstarted. Nothing is asked
- * while nothing has failed.
+ * while nothing has failed. A run whose cancel was asked for meanwhile is not given back but ends there and
+ * then (RunStore.handBack).
  */
 import type { Clock } from '../ports/clock.ts'
 import type { Hints } from '../ports/hints.ts'
@@ -16,7 +17,7 @@ export interface StraysOptions {
   readonly store: Pick<RunStore, 'handBack' | 'heldRuns'>
   readonly hints: Pick<Hints, 'publish'>
   readonly clock: Clock
-  readonly slots: Pick<Slots, 'held'>
+  readonly slots: Pick<Slots, 'held' | 'dropped'>
 }
 
 export interface Strays {
@@ -37,13 +38,15 @@ export function createStrays({ store, hints, clock, slots }: StraysOptions): Str
 
   async function giveBack(sessionId: string, runs: readonly HeldRun[]): Promise<void> {
     if (runs.length === 0) return
-    await store.handBack(sessionId, runs)
-    for (const queue of new Set(runs.map((run) => run.queue))) hints.publish({ topic: 'ready', key: queue })
+    const { handedBackRunIds } = await store.handBack(sessionId, runs)
+    const back = new Set(handedBackRunIds)
+    const queues = new Set(runs.filter((run) => back.has(run.runId)).map((run) => run.queue))
+    for (const queue of queues) hints.publish({ topic: 'ready', key: queue })
   }
 
   async function giveBackUnknown(sessionId: string): Promise<void> {
     const held = await store.heldRuns(sessionId)
-    const known = new Set(slots.held().map(({ run }) => keyOf(run)))
+    const known = new Set([...slots.held().map(({ run }) => run), ...slots.dropped()].map(keyOf))
     await giveBack(
       sessionId,
       held.filter((run) => !known.has(keyOf(run))),

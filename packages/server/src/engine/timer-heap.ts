@@ -1,133 +1,85 @@
 /**
- * The timers that fall due next, first one on top: a binary heap that also finds its entries by id, so that a
- * timer that was read twice stands in it once, as it was read last.
+ * The timers that fall due next, first one on top, so that a timer that was read twice stands in it once, as
+ * it was read last.
  */
 import type { DueTimer } from '../ports/timer-index.ts'
+import { createKeyedHeap } from './keyed-heap.ts'
 
 export interface TimerEntry {
   readonly timer: DueTimer
+  /** Not to be fired before this, by the estimated database time; left out: the due instant. */
+  readonly notBeforeMs?: number
 }
 
 export interface TimerHeap<Entry extends TimerEntry> {
   readonly size: number
-  /** Due instant of the first; Infinity when empty. */
+  /** When the first is to be fired; Infinity when empty. */
   firstDueMs(): number
   /**
    * Adds it, or replaces the one of the same id; false (and nothing changes) if that one has the same due
    * instant and generation.
    */
   push(entry: Entry): boolean
-  /** Takes out what is due at `nowMs`, first due first, at most `limit`. */
+  /** Whether there is one of the same id, due instant and generation. */
+  has(timer: DueTimer): boolean
+  remove(id: string): void
+  /** Takes out what is to be fired at `nowMs`, first due first, at most `limit`. */
   popDue(nowMs: number, limit: number): Entry[]
   /** Keeps only entries for which `keep` answers true. */
   retain(keep: (entry: Entry) => boolean): void
-  /** Keeps the first `limit`; answers the due instant of the first one dropped, Infinity if none was. */
+  /** Keeps the first `limit`; answers the first due instant among those dropped, Infinity if none was. */
   trim(limit: number): number
 }
 
 export function createTimerHeap<Entry extends TimerEntry>(): TimerHeap<Entry> {
-  const tree = createTree<Entry>()
+  const heap = createKeyedHeap<Entry>(({ timer }) => timer.id, isBefore)
+  const { entries } = heap
+
+  function has(timer: DueTimer): boolean {
+    const present = heap.get(timer.id)
+    return present !== undefined && isSame(present.timer, timer)
+  }
   return {
     get size() {
-      return tree.entries.length
+      return entries.length
     },
-    firstDueMs: () => tree.entries[0]?.timer.dueAtMs ?? Number.POSITIVE_INFINITY,
+    firstDueMs: () => (entries[0] === undefined ? Number.POSITIVE_INFINITY : keyOf(entries[0])),
+    has,
     push(entry) {
-      const place = tree.placeOf(entry.timer.id)
-      const present = place === undefined ? undefined : tree.entries[place]
-      if (present !== undefined && isSame(present.timer, entry.timer)) return false
-      if (place !== undefined) tree.removeAt(place)
-      tree.add(entry)
+      if (has(entry.timer)) return false
+      heap.remove(entry.timer.id)
+      heap.add(entry)
       return true
     },
+    remove: (id) => heap.remove(id),
     popDue(nowMs, limit) {
       const due: Entry[] = []
       for (;;) {
-        const first = tree.entries[0]
-        if (first === undefined || first.timer.dueAtMs > nowMs || due.length >= limit) return due
-        tree.removeAt(0)
+        const [first] = entries
+        if (first === undefined || keyOf(first) > nowMs || due.length >= limit) return due
+        heap.remove(first.timer.id)
         due.push(first)
       }
     },
     retain(keep) {
-      const kept = tree.entries.filter((entry) => keep(entry))
-      if (kept.length < tree.entries.length) tree.rebuild(kept)
+      const kept = entries.filter((entry) => keep(entry))
+      if (kept.length < entries.length) heap.rebuild(kept)
     },
     trim(limit) {
-      if (tree.entries.length <= limit) return Number.POSITIVE_INFINITY
-      const sorted = [...tree.entries].sort((a, b) => (isBefore(a, b) ? -1 : 1))
-      tree.rebuild(sorted.slice(0, limit))
-      return sorted[limit]?.timer.dueAtMs ?? Number.POSITIVE_INFINITY
+      if (entries.length <= limit) return Number.POSITIVE_INFINITY
+      const sorted = [...entries].sort((a, b) => (isBefore(a, b) ? -1 : 1))
+      heap.rebuild(sorted.slice(0, limit))
+      return sorted.slice(limit).reduce((least, { timer }) => Math.min(least, timer.dueAtMs), Infinity)
     },
   }
 }
 
-/**
- * The binary tree in an array: the children of place n stand at 2n + 1 and 2n + 2 and never come before it.
- */
-function createTree<Entry extends TimerEntry>() {
-  const entries: Entry[] = []
-  const places = new Map<string, number>()
-
-  function put(entry: Entry, place: number): void {
-    entries[place] = entry
-    places.set(entry.timer.id, place)
-  }
-
-  /** Moves `entry` from the hole at `from` towards the top as far as it belongs. */
-  function rise(entry: Entry, from: number): void {
-    let place = from
-    while (place > 0) {
-      const above = (place - 1) >> 1
-      const parent = entries[above]
-      if (parent === undefined || !isBefore(entry, parent)) break
-      put(parent, place)
-      place = above
-    }
-    put(entry, place)
-  }
-
-  /** Moves `entry` from the hole at `from` to where it belongs, downwards or up. */
-  function sink(entry: Entry, from: number): void {
-    let place = from
-    for (;;) {
-      const left = entries[2 * place + 1]
-      const right = entries[2 * place + 2]
-      if (left === undefined) break
-      const takeRight = right !== undefined && isBefore(right, left)
-      const child = takeRight ? right : left
-      if (!isBefore(child, entry)) break
-      put(child, place)
-      place = 2 * place + (takeRight ? 2 : 1)
-    }
-    rise(entry, place)
-  }
-
-  const add = (entry: Entry): void => rise(entry, entries.length)
-  return {
-    entries: entries as readonly Entry[],
-    placeOf: (id: string) => places.get(id),
-    add,
-    removeAt(place: number): void {
-      const gone = entries[place]
-      const last = entries.pop()
-      if (gone === undefined || last === undefined) return
-      places.delete(gone.timer.id)
-      if (last !== gone) sink(last, place)
-    },
-    rebuild(kept: readonly Entry[]): void {
-      entries.length = 0
-      places.clear()
-      for (const entry of kept) add(entry)
-    },
-  }
-}
+const keyOf = ({ timer, notBeforeMs }: TimerEntry): number => notBeforeMs ?? timer.dueAtMs
 
 function isBefore(a: TimerEntry, b: TimerEntry): boolean {
-  const { timer: first } = a
-  const { timer: second } = b
-  if (first.dueAtMs !== second.dueAtMs) return first.dueAtMs < second.dueAtMs
-  return first.id < second.id
+  const [first, second] = [keyOf(a), keyOf(b)]
+  if (first !== second) return first < second
+  return a.timer.id < b.timer.id
 }
 
 function isSame(a: DueTimer, b: DueTimer): boolean {

@@ -9,7 +9,9 @@
  *    fires, and nothing of the old session is written except successes, which the epochs let in or not.
  * 3. Stop: claim no more; drain, up to `drainMs`; signal `shutdown` to what still runs; write the ends (at
  *    least once: back in the queue, uncounted; at most once: outcome unknown); give back what was never
- *    started; close the session.
+ *    started; close the session. A database that answers nothing is not waited for: each step has its limit,
+ *    so the whole ends within `drainMs` + `abortGraceMs` + 15 s, with nothing to drain within 6 s. What is left
+ *    undone is the rescuer's as soon as the lease ends.
  */
 import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -27,9 +29,11 @@ import type { DatabaseClock } from './database-clock.ts'
 import { createExecutor } from './executor.ts'
 import { createWorkerSession } from './session.ts'
 import { createSlots } from './slots.ts'
+import { settledWithin } from './within.ts'
 
-/** Limit for writing the last ends when the worker stops. */
-const flushMs = 10_000
+/** Limits of the steps of a stop: for writing the last ends, and for each of the others. */
+const flushMs = 8_000
+const stepMs = 2_000
 
 export interface WorkerOptions {
   readonly queue: RunQueue
@@ -69,7 +73,7 @@ export interface WorkerSettings {
   readonly drainMs: number
 }
 
-export const workerDefaults: WorkerSettings = {
+const workerDefaults: WorkerSettings = {
   slots: 50,
   leaseMs: 30_000,
   heartbeatMs: 10_000,
@@ -134,17 +138,22 @@ export function createWorker(options: WorkerOptions): Worker {
   })
 
   async function stop(): Promise<void> {
-    await claimer.stop()
+    // a claim under way that comes back later starts nothing and is given back
+    await settledWithin(clock, stepMs, claimer.stop())
     await slots.emptied(clock, settings.drainMs)
     executor.shutDown()
     // handlers that ignore the signal are left behind after the grace; a second more for their ends to be
     // written
     await slots.emptied(clock, settings.abortGraceMs + 1_000)
     await completer.stop(flushMs)
+    await settledWithin(clock, stepMs, giveBackStrays())
+    await settledWithin(clock, stepMs, session.stop())
+  }
+
+  async function giveBackStrays(): Promise<void> {
     await claimer.giveBackStrays().catch((error: unknown) => {
       events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
     })
-    await session.stop()
   }
 
   let stopped: Promise<void> | undefined

@@ -7,7 +7,7 @@ import type { JobDefinition } from '@belfry/contract'
 import { BelfryError, maxBodyBytes } from '@belfry/contract'
 import Fastify, { LogController } from 'fastify'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { TagClock } from '../domain/fair-queue.ts'
+import type { FairTags } from '../engine/fair-tags.ts'
 import type { Catalog } from '../ports/catalog.ts'
 import type { Authenticator, KeyMint } from '../ports/credentials.ts'
 import type { EgressAgent } from '../ports/egress.ts'
@@ -37,14 +37,14 @@ export interface ApiOptions {
   readonly mint: KeyMint
   readonly zones: ZoneSource
   readonly ids: Ids
-  readonly tags: TagClock
+  readonly tags: Pick<FairTags, 'next' | 'ready'>
   readonly hints: Pick<Hints, 'publish'>
   readonly events: EventSink
   /** Judges targets when they are stored; the call itself is judged again when it is made. */
   readonly egress: Pick<EgressAgent, 'checkTargetUrl' | 'checkTargetHeaders'>
   readonly logger?: FastifyBaseLogger | undefined
   readonly observer?: RequestObserver | undefined
-  /** Default: 6,000 requests a key, 300 failed attempts an address. */
+  /** Default: 6,000 requests a key, 64 of them at once; 300 failed attempts an address. */
   readonly limits?: Partial<RateLimits> | undefined
   /** Checks every answer against its schema: for tests. */
   readonly checkResponses?: boolean | undefined
@@ -72,10 +72,8 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   takeJsonBodies(app)
   answerTheRest(app)
   await frameRequests(app, { observer: options.observer, draining: () => draining })
-  await guardRoutes(app, {
-    authenticator: options.authenticator,
-    limits: { perKeyPerMinute: 6_000, failuresPerMinute: 300, ...options.limits },
-  })
+  const limits = { perKeyPerMinute: 6_000, failuresPerMinute: 300, inFlightPerKey: 64, ...options.limits }
+  await guardRoutes(app, { authenticator: options.authenticator, limits })
   await describeApi(app, options.version)
   const { ids, tags, mint, zones, catalog } = options
   registerRoutes(app, {
@@ -83,6 +81,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
     endpoints,
     tools: { ids, tags, mint, zones, checkTarget: targetCheck(options.egress) },
     makeKnown: makeKnown(options),
+    inFlightPerKey: limits.inFlightPerKey,
     checkResponses: options.checkResponses ?? false,
   })
   serveDescription(app)

@@ -5,7 +5,7 @@
  */
 import type { JobDefinition, JsonValue, RouteName, RunSource, routes } from '@belfry/contract'
 import type { z } from 'zod'
-import type { TagClock } from '../domain/fair-queue.ts'
+import type { FairTags } from '../engine/fair-tags.ts'
 import type { CatalogTx, PlatformTx } from '../ports/catalog.ts'
 import type { Credential, KeyMint } from '../ports/credentials.ts'
 import type { Hint } from '../ports/hints.ts'
@@ -26,7 +26,7 @@ export type ResponseOf<Name extends RouteName> = PartOf<Name, 'response'>
 /** What every endpoint may lean on. */
 export interface Tools {
   readonly ids: Ids
-  readonly tags: TagClock
+  readonly tags: Pick<FairTags, 'next' | 'ready'>
   readonly mint: KeyMint
   readonly zones: ZoneSource
   /** Throws `invalid_target`. */

@@ -47,7 +47,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   const fault = toBelfryError(error)
   if (fault.code === 'internal') request.log.error({ err: fault.cause ?? fault }, 'request failed')
   else if (fault.status >= 500) request.log.warn({ code: fault.code }, fault.message)
-  if (fault.retryable && fault.status === 503 && !reply.hasHeader('retry-after'))
+  if (fault.retryable && fault.status !== 500 && !reply.hasHeader('retry-after'))
     void reply.header('retry-after', '1')
   return reply
     .status(fault.status)

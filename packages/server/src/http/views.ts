@@ -1,21 +1,36 @@
 /**
  * From records to the bodies that the contract describes: instants become RFC 3339 in UTC, absent things
- * null, and stored JSON gets its keys in a fixed order.
+ * null, stored JSON gets its keys in a fixed order, and headers that carry secrets are masked.
  */
-import type { Attempt, Job, Key, Occurrence, Run, RunSummary, Schedule, Tenant } from '@belfry/contract'
-import { maxCapturedBytes } from '@belfry/contract'
+import type {
+  Attempt,
+  Job,
+  JobSummary,
+  Key,
+  Occurrence,
+  Run,
+  RunSummary,
+  Schedule,
+  ScheduleSummary,
+  Tenant,
+} from '@belfry/contract'
+import { maxCapturedBytes, maxShownAttempts } from '@belfry/contract'
 import { notesOf } from '../engine/catalog/schedule-editor.ts'
 import type {
   AttemptRecord,
   JobRecord,
+  JobSummaryRecord,
   KeyRecord,
   OccurrenceRecord,
+  PresentAttempt,
   RunRecord,
   RunSummaryRecord,
   ScheduleRecord,
+  ScheduleSummaryRecord,
   TenantRecord,
 } from '../ports/catalog.ts'
 import type { ZoneSource } from '../ports/zones.ts'
+import { maskedHeaders } from './secret-headers.ts'
 
 const iso = (instantMs: number): string => new Date(instantMs).toISOString()
 const isoOrNull = (instantMs: number | null): string | null => (instantMs === null ? null : iso(instantMs))
@@ -38,8 +53,19 @@ export function keyView(key: KeyRecord): Key {
 }
 
 export function jobView(job: JobRecord): Job {
+  const { headers, body } = job.definition.handler
+  const summary = jobSummaryView(job)
+  const handler = {
+    ...summary.handler,
+    headers: maskedHeaders(headers),
+    ...(body === undefined ? {} : { body }),
+  }
+  return { ...summary, handler }
+}
+
+export function jobSummaryView(job: JobSummaryRecord): JobSummary {
   const { handler, retry, attemptTimeoutMs, delivery, queue, priority } = job.definition
-  const { kind, url, method, headers, body } = handler
+  const { kind, url, method } = handler
   const { maxAttempts, backoff, baseMs, capMs, jitter } = retry
   // spelled out, because the database keeps the keys of a JSON object in an order of its own
   return {
@@ -47,7 +73,7 @@ export function jobView(job: JobRecord): Job {
     name: job.name,
     description: job.description,
     version: job.version,
-    handler: { kind, url, method, headers, ...(body === undefined ? {} : { body }) },
+    handler: { kind, url, method },
     retry: { maxAttempts, backoff, baseMs, capMs, jitter },
     attemptTimeoutMs,
     delivery,
@@ -59,6 +85,10 @@ export function jobView(job: JobRecord): Job {
 }
 
 export function scheduleView(schedule: ScheduleRecord, zones: ZoneSource): Schedule {
+  return { ...scheduleSummaryView(schedule, zones), input: schedule.input ?? null }
+}
+
+export function scheduleSummaryView(schedule: ScheduleSummaryRecord, zones: ZoneSource): ScheduleSummary {
   const { spec, catchUp } = schedule
   return {
     id: schedule.id,
@@ -76,7 +106,6 @@ export function scheduleView(schedule: ScheduleRecord, zones: ZoneSource): Sched
     jitterMs: schedule.jitterMs,
     catchUp: { policy: catchUp.policy, windowMs: catchUp.windowMs, maxRuns: catchUp.maxRuns },
     overlap: schedule.overlap,
-    input: schedule.input ?? null,
     state: schedule.state,
     pausedReason: schedule.pausedReason,
     pausedAt: isoOrNull(schedule.pausedAtMs),
@@ -128,30 +157,38 @@ export function runSummaryView(run: RunSummaryRecord): RunSummary {
   }
 }
 
+/** A run that was read with at least `maxShownAttempts` of its attempts. */
 export function runView(run: RunRecord): Run {
-  const past = run.attemptList.map(attemptView)
-  const { present } = run
-  const now: Attempt[] =
-    present === null
-      ? []
-      : [
-          {
-            number: present.number,
-            outcome: 'running',
-            startedAt: iso(present.startedAtMs),
-            endedAt: null,
-            durationMs: null,
-            error: null,
-            httpStatus: null,
-            response: null,
-            responseTruncated: false,
-            responseCapBytes: maxCapturedBytes,
-            retryAt: null,
-            workerId: present.sessionId,
-            leaseEpoch: present.leaseEpoch,
-          },
-        ]
-  return { ...runSummaryView(run), input: run.input ?? null, attemptList: [...past, ...now] }
+  const newest = attemptViews(run).slice(0, maxShownAttempts)
+  return {
+    ...runSummaryView(run),
+    input: run.input ?? null,
+    attemptList: newest.reverse(),
+    attemptsTotal: run.attemptsEnded + (run.present === null ? 0 : 1),
+  }
+}
+
+/** Newest first: the one under way, then those that ended. */
+export function attemptViews({ present, attemptList }: RunRecord): Attempt[] {
+  return [...(present === null ? [] : [presentView(present)]), ...attemptList.map(attemptView)]
+}
+
+function presentView(present: PresentAttempt): Attempt {
+  return {
+    number: present.number,
+    outcome: 'running',
+    startedAt: iso(present.startedAtMs),
+    endedAt: null,
+    durationMs: null,
+    error: null,
+    httpStatus: null,
+    response: null,
+    responseTruncated: false,
+    responseCapBytes: maxCapturedBytes,
+    retryAt: null,
+    workerId: present.sessionId,
+    leaseEpoch: present.leaseEpoch,
+  }
 }
 
 function attemptView(attempt: AttemptRecord): Attempt {

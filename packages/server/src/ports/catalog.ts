@@ -17,6 +17,7 @@ import type {
   ScheduleState,
   Scope,
 } from '@belfry/contract'
+import type { PlannedTime } from '../domain/firing.ts'
 import type { StoredSpec } from '../domain/stored-spec.ts'
 
 /** For whom a transaction acts. */
@@ -57,6 +58,16 @@ export interface PageRequest {
   readonly limit: number
 }
 
+/**
+ * What was found in a bounded stretch of a list: few things may pass a filter, and no call walks a whole
+ * history for them.
+ */
+export interface Found<Item, Position = string> {
+  readonly items: readonly Item[]
+  /** Down to here everything was looked at, and there may be more below; null: to the end of the list. */
+  readonly lookedTo: Position | null
+}
+
 /** An answer as it is kept with an Idempotency-Key. */
 export interface StoredAnswer {
   readonly status: number
@@ -73,8 +84,9 @@ export interface IdempotencyKey {
 
 export interface IdempotencyStore {
   /**
-   * Takes the key for this transaction, after waiting for another that holds it. Answers what an earlier one
-   * left: nothing (go on, then `keep`), or its fingerprint and answer.
+   * Takes the key for this transaction, after waiting a moment for another that holds it. Answers what an
+   * earlier one left: nothing (go on, then `keep`), or its fingerprint and answer. Throws
+   * `idempotency_key_busy`.
    */
   begin(key: IdempotencyKey): Promise<{ fingerprint: Uint8Array; answer: StoredAnswer } | undefined>
   keep(key: IdempotencyKey, answer: StoredAnswer): Promise<void>
@@ -133,6 +145,13 @@ export interface JobRecord {
   readonly updatedAtMs: number
 }
 
+/** Without headers and body of the handler. */
+export interface JobSummaryRecord extends Omit<JobRecord, 'definition'> {
+  readonly definition: Omit<JobDefinition, 'handler'> & {
+    readonly handler: Pick<JobDefinition['handler'], 'kind' | 'url' | 'method'>
+  }
+}
+
 export interface NewJob {
   readonly id: string
   readonly name: string
@@ -150,19 +169,12 @@ export interface JobStore {
   holdByName(name: string): Promise<JobRecord | undefined>
   /** Names of jobs, to say what was meant. */
   names(limit: number): Promise<readonly string[]>
-  list(page: PageRequest, filter: { name: string | undefined }): Promise<readonly JobRecord[]>
+  list(page: PageRequest, filter: { name: string | undefined }): Promise<readonly JobSummaryRecord[]>
   /** A new version. */
   update(id: string, change: { description: string; definition: JobDefinition }): Promise<JobRecord>
   remove(id: string): Promise<void>
   /** Name of a schedule that uses it. */
   userOf(id: string): Promise<string | undefined>
-}
-
-export interface PlannedTime {
-  /** Nominal: the identity of the occurrence. */
-  readonly scheduledForMs: number
-  /** With jitter. */
-  readonly dueAtMs: number
 }
 
 export type CatchUp = Schedule['catchUp']
@@ -197,6 +209,8 @@ export interface ScheduleRecord extends ScheduleSettings {
   readonly next: PlannedTime | null
 }
 
+export type ScheduleSummaryRecord = Omit<ScheduleRecord, 'input'>
+
 export interface NewSchedule {
   readonly id: string
   readonly name: string
@@ -225,12 +239,12 @@ export interface ScheduleStore {
   /** With its timer. Throws `name_taken`. */
   insert(schedule: NewSchedule): Promise<void>
   find(id: string): Promise<ScheduleRecord | undefined>
-  /** Locked until the end of the transaction, together with its timer. */
+  /** Locked until the end of the transaction, together with its timer. Throws `serialization_conflict`. */
   lock(id: string): Promise<ScheduleRecord | undefined>
   list(
     page: PageRequest,
     filter: { name: string | undefined; state: ScheduleState | undefined; jobId: string | undefined },
-  ): Promise<readonly ScheduleRecord[]>
+  ): Promise<Found<ScheduleSummaryRecord>>
   /** Writes what changed and counts `version`, and `gen` where the timer changes. */
   change(id: string, change: ScheduleChange): Promise<void>
   /** Soft: its history stays. */
@@ -242,7 +256,7 @@ export interface ScheduleStore {
     id: string,
     page: { beforeMs: number | null; limit: number },
     filter: { outcome: OccurrenceOutcome | undefined; fromMs: number | null; toMs: number | null },
-  ): Promise<readonly OccurrenceRecord[]>
+  ): Promise<Found<OccurrenceRecord, number>>
 }
 
 export interface OccurrenceRecord {
@@ -256,7 +270,10 @@ export interface OccurrenceRecord {
   readonly firedAtMs: number
 }
 
-/** What a run takes over from its job and tenant when it is made. */
+/**
+ * What a run takes over from its job and tenant when it is made. The weight is 1 for every tenant so far: no
+ * route sets it.
+ */
 export interface RunTemplate {
   readonly jobId: string
   readonly jobVersion: number
@@ -316,11 +333,30 @@ export interface RunSummaryRecord {
   readonly cancelRequested: boolean
 }
 
+/** The attempt that runs now. */
+export interface PresentAttempt {
+  readonly number: number
+  readonly startedAtMs: number
+  readonly sessionId: string
+  readonly leaseEpoch: number
+}
+
 export interface RunRecord extends RunSummaryRecord {
   readonly input: JsonValue | undefined
+  /** Those that ended, newest first; as many as were asked for. */
   readonly attemptList: readonly AttemptRecord[]
-  /** The attempt that runs now. */
-  readonly present: { number: number; startedAtMs: number; sessionId: string; leaseEpoch: number } | null
+  /** How many have ended in all. */
+  readonly attemptsEnded: number
+  readonly present: PresentAttempt | null
+}
+
+/**
+ * Newest first: those that began before the one of number `before`. Number 0, the end of a run that waited,
+ * is newest.
+ */
+export interface AttemptPageRequest {
+  readonly before: number | null
+  readonly limit: number
 }
 
 export interface RunFilter {
@@ -335,8 +371,9 @@ export interface RunCatalog {
   templateByJobId(jobId: string): Promise<RunTemplate | undefined>
   templateByJobName(name: string): Promise<RunTemplate | undefined>
   insert(run: NewRun): Promise<{ shard: number }>
-  find(id: string): Promise<RunRecord | undefined>
-  list(page: PageRequest, filter: RunFilter): Promise<readonly RunSummaryRecord[]>
+  /** With a page of its attempts. */
+  find(id: string, attempts: AttemptPageRequest): Promise<RunRecord | undefined>
+  list(page: PageRequest, filter: RunFilter): Promise<Found<RunSummaryRecord>>
   /** Id of the job of this name, or of the last one that had it. */
   jobIdOfName(name: string): Promise<string | undefined>
   /** Ends a run that waits, now or later; false where it does not. */

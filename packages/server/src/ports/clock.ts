@@ -1,6 +1,7 @@
 /**
- * Time as the engine may see it. Wall time is for display only: every predicate (due, lease, term) uses the database's
- * clock, and every wait or measured duration the monotonic one. In tests a virtual clock stands in.
+ * Time as the engine may see it. Wall time is for display only: every predicate (due, lease, term) uses the
+ * database's clock, and every wait or measured duration the monotonic one. In tests a virtual clock stands
+ * in.
  */
 
 export interface Timer {

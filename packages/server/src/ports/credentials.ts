@@ -30,6 +30,8 @@ export interface KeyDirectory {
 export interface Authenticator {
   /** The caller with this key, or undefined if it is unknown, wrong, revoked or expired. */
   authenticate(key: string): Promise<Credential | undefined>
+  /** Whether this very key was right when it was last looked up here; it may have been revoked since. */
+  provedLately(key: string): boolean
   /** Takes a revoked key out of this process's memory at once. */
   forget(keyId: string): void
 }

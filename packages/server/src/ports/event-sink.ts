@@ -1,4 +1,7 @@
-/** Where the engine's roles put their events. Emitting never throws and never waits. */
+/**
+ * Where the engine's roles put their events (contract/events.ts). Emitting never throws and never waits, so a
+ * listener cannot slow down or break the engine.
+ */
 import type { EngineEventName, EngineEvents } from '@belfry/contract'
 
 export interface EventSink {

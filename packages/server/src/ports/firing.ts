@@ -2,8 +2,9 @@
  * The firing transaction: the only place where a planned time becomes an occurrence and a run.
  *
  * 1. check that the caller still holds each shard under the term it names (locked until commit);
- * 2. move (or end) the timer where due instant and generation are still the ones that were read, and it is
- *    due;
+ * 2. move (or end) the timer where due instant and generation are still the ones that were read, it and all
+ *    planned times that are decided with it are due, the decision was made with about the right time, and
+ *    with the settings that the schedule has now;
  * 3. insert the occurrences, ON CONFLICT DO NOTHING; 4. insert runs and ready rows for those that are new.
  * All or nothing. Crash before commit: nothing happened. Crash after: everything did.
  */
@@ -15,6 +16,8 @@ import type { HeldShard } from './leadership.ts'
 export interface SchedulePlan extends FirePolicy, StoredSchedule {
   readonly tenantId: string
   readonly gen: number
+  /** Grows with every change of the schedule. */
+  readonly version: number
   /** Where its runs will go, for the tag; what counts is what the transaction finds. */
   readonly queue: string
   readonly priority: number
@@ -32,10 +35,21 @@ export interface TimerFire {
   readonly scheduleId: string
   readonly shard: number
   readonly gen: number
+  /** Of the plan that this was decided by. */
+  readonly version: number
   readonly expectedDueAtMs: number
   /** Null: no planned time is left; the timer goes and the schedule is `completed`. */
   readonly next: PlannedTime | null
   readonly occurrences: readonly PlannedOccurrence[]
+}
+
+/**
+ * The database time that decisions were made with, carried on to when they are sent, epoch ms. A fire is
+ * refused where the real one differs by more than `toleranceMs`: catching up depends on it.
+ */
+export interface AssumedTime {
+  readonly nowMs: number
+  readonly toleranceMs: number
 }
 
 /** An occurrence that is new by this transaction. */
@@ -50,11 +64,10 @@ export interface FiredOccurrence {
 
 export interface FireResult {
   readonly fired: readonly FiredOccurrence[]
-  /**
-   * Ids of timers that moved; the others were refused (stale, not yet due by database time, or the term was
-   * lost).
-   */
+  /** Ids of timers that moved; the others were refused. */
   readonly movedScheduleIds: readonly string[]
+  /** Ids of those that were refused only because their schedule was changed since it was read. */
+  readonly changedScheduleIds: readonly string[]
   readonly heldShards: readonly number[]
   /** Database time of the transaction, epoch ms. */
   readonly nowMs: number
@@ -71,7 +84,12 @@ export interface ReleaseResult {
 export interface Firing {
   /** Plans of those schedules that still exist, in any order. */
   plans(scheduleIds: readonly string[]): Promise<readonly SchedulePlan[]>
-  fire(nodeId: string, terms: readonly HeldShard[], fires: readonly TimerFire[]): Promise<FireResult>
+  fire(
+    nodeId: string,
+    terms: readonly HeldShard[],
+    fires: readonly TimerFire[],
+    assumed: AssumedTime,
+  ): Promise<FireResult>
   /** Moves delayed runs that are due to `ready`; guarded by existence only, so any node may do it twice. */
   release(runs: readonly { readonly runId: string; readonly tag: number }[]): Promise<ReleaseResult>
 }

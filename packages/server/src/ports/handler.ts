@@ -1,5 +1,6 @@
 /**
- * How a run is executed. One implementation a handler kind; a handler never throws for what the target does, it answers.
+ * How a run is executed. One implementation for each kind of handler; a handler never throws for what the
+ * target does, it answers.
  */
 import type { HandlerKind, JobDefinition, RunError } from '@belfry/contract'
 
@@ -15,6 +16,7 @@ export interface HandlerRequest {
   readonly idempotencyKey: string
   readonly input: unknown
   readonly handler: JobDefinition['handler']
+  /** For words: the worker's signal fires when it is over. */
   readonly timeoutMs: number
   /** W3C trace context of this attempt. */
   readonly traceparent: string
@@ -38,7 +40,7 @@ export type HandlerResult =
       readonly error: RunError
       /** False: trying again cannot help (for example a target that is not allowed). */
       readonly retryable: boolean
-      /** What the target asked for, at least this long until the next attempt. */
+      /** What the target asked for, at least this long until the next attempt; granted up to a day. */
       readonly retryAfterMs?: number
     } & HandlerFacts)
 

@@ -1,7 +1,8 @@
 /**
- * Hints make things faster, never right: "something is ready in this queue", "a timer near its time changed", "a cancel
- * waits for you", "shards were given up". Each may be lost, doubled or late; the polling behind it is the truth. Publishing is debounced (at most
- * one per topic and key each 50 ms, the first at once) and never fails the caller.
+ * Hints make things faster, never right: "something is ready in this queue", "a timer near its time changed",
+ * "a cancel waits for you", "shards were given up". Each may be lost, doubled or late; the polling behind it
+ * is the truth. Publishing is debounced (at most one per topic and key each 50 ms, the first at once) and
+ * never fails the caller.
  */
 
 export type Hint =

@@ -9,8 +9,6 @@
  *    only, and gives up what it holds beyond it.
  */
 
-export const shardCount = 64
-
 export interface HeldShard {
   readonly shard: number
   readonly term: number

@@ -1,11 +1,26 @@
-/** What the pruner keeps in order. */
+/**
+ * What the pruner keeps in order: partitions of history, and rows that ran out. Every method may be called by
+ * several processes at once, and is one short step. Days are UTC, as in `2026-03-10`, by database time.
+ */
 
 export interface Maintenance {
-  /** Makes daily partitions for `days` days from yesterday; answers those that were missing. */
-  makePartitions(days: number): Promise<readonly string[]>
-  /** Drops partitions older than `retentionDays`, except where a run is still alive. */
-  dropPartitions(retentionDays: number): Promise<readonly string[]>
-  /** Deletes idempotency keys that ran out, in small steps; answers how many. */
+  /**
+   * Days that lack a partition and need one, the most urgent first, at most `limit`: from yesterday to
+   * `aheadDays` ahead; those of an outage; those of which rows stand in the default partition.
+   */
+  missingDays(aheadDays: number, retentionDays: number, limit: number): Promise<readonly string[]>
+  /** Makes the partitions of a day; answers those that were missing. */
+  makePartitions(day: string): Promise<readonly string[]>
+  /** Days before the retention that still have partitions, oldest first, at most `limit`. */
+  oldDays(retentionDays: number, limit: number): Promise<readonly string[]>
+  /** Drops the partitions of a day, except where a run is still alive; answers their names. */
+  dropPartitions(day: string): Promise<readonly string[]>
+  /**
+   * Deletes rows in the default partitions that are older than the retention and of no living run, at most
+   * `limit` a table; answers how many.
+   */
+  pruneDefault(retentionDays: number, limit: number): Promise<number>
+  /** Deletes idempotency keys that ran out, at most `limit`; answers how many. */
   deleteExpiredIdempotencyKeys(limit: number): Promise<number>
   /** Deletes scheduler nodes that ran out long ago. */
   deleteDeadNodes(): Promise<number>

@@ -41,6 +41,28 @@ export interface Claim {
   readonly nowMs: number
 }
 
+export interface ReadyQueue {
+  readonly queue: string
+  /** A tenant that has something ready in it; there may be others. */
+  readonly tenantId: string
+  /** Share of the tenant; 2 gets twice as much as 1. */
+  readonly weight: number
+}
+
+/** Where a walk over what is ready goes on. */
+export interface ReadyCursor {
+  /** Null: from the first tenant. */
+  readonly afterTenantId: string | null
+  /** Tenants with more queues than one look shows. */
+  readonly afterQueues: readonly { readonly tenantId: string; readonly queue: string }[]
+}
+
+export interface ReadyLook {
+  readonly found: readonly ReadyQueue[]
+  /** Null: there was no more to see. */
+  readonly next: ReadyCursor | null
+}
+
 export interface RunQueue {
   /**
    * Claims runs of one or more queues for a live session, in one transaction. `minTag` is a low-water mark;
@@ -54,6 +76,10 @@ export interface RunQueue {
     handlers: readonly HandlerKind[]
     deadlineMarginMs: number
   }): Promise<Claim>
-  /** Names of queues that have ready runs now; for workers that serve every queue. */
-  activeQueues(): Promise<readonly string[]>
+  /**
+   * Who has something ready now, and in which queues; for workers that serve every queue. A bounded look,
+   * tenant by tenant, with as many queues of each: however many queues one tenant names, another is seen as
+   * soon. `cursor` null: from the beginning. Writes nothing.
+   */
+  readyQueues(cursor: ReadyCursor | null): Promise<ReadyLook>
 }

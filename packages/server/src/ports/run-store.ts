@@ -67,6 +67,7 @@ export interface StuckRun {
 }
 
 export interface JobVersion {
+  readonly tenantId: string
   readonly jobId: string
   readonly version: number
 }
@@ -80,7 +81,8 @@ export interface RunStore {
   /** Ends the session. If it still holds runs, its lease ends now, so that the rescuer takes them. */
   closeSession(sessionId: string): Promise<void>
   /**
-   * Definitions by job and version, for what was claimed; without those that do not exist or cannot be read.
+   * Definitions by tenant, job and version, for what was claimed; without those that do not exist, are of
+   * another tenant or cannot be read.
    */
   definitions(
     versions: readonly JobVersion[],
@@ -94,8 +96,8 @@ export interface RunStore {
     ends: readonly AttemptEnd[],
   ): Promise<{ applied: readonly AppliedEnd[]; nowMs: number }>
   /**
-   * Hands runs back unstarted: no attempt is counted, the next claim may take them at once. Not those whose
-   * cancel was asked for: end them by `complete`.
+   * Hands runs back unstarted: no attempt is counted, the next claim may take them at once. Those whose
+   * cancel was asked for are not handed back: they end here, as canceled while they waited.
    */
   handBack(sessionId: string, runs: readonly HeldRun[]): Promise<{ handedBackRunIds: readonly string[] }>
   /**

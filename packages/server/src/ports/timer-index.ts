@@ -1,6 +1,6 @@
 /**
- * What falls due next, shard by shard, in due order. Postgres is the truth; another index (Redis) may answer faster but
- * is only ever believed by way of the firing transaction (`ports/firing.ts`).
+ * What falls due next, shard by shard, in due order. Postgres is the truth; another index (Redis) may answer
+ * faster but is only ever believed by way of the firing transaction (`ports/firing.ts`).
  */
 
 /** A planned time of a schedule, or a delayed run. Instants are epoch ms. */
@@ -22,6 +22,7 @@ export type DueTimer =
       readonly dueAtMs: number
       readonly queue: string
       readonly priority: number
+      readonly tenantWeight: number
     }
 
 export interface TimerPage {
@@ -33,11 +34,15 @@ export interface TimerPage {
 }
 
 export interface TimerIndex {
-  /** Timers of `shards` due before database time plus `horizonMs`, in due order, at most `limit` a page. */
+  /**
+   * Timers of `shards` due before database time plus `horizonMs`, in due order, at most `limit` a page: after
+   * the cursor, or where that is null from the due instant `fromMs` on (null: from the first).
+   */
   scan(options: {
     shards: readonly number[]
     horizonMs: number
     limit: number
     cursor: string | null
+    fromMs: number | null
   }): Promise<TimerPage>
 }

@@ -17,11 +17,17 @@ const bySqlState: Readonly<Record<string, DatabaseErrorCode>> = {
   '57P01': 'database_unavailable', // admin_shutdown
   '57P02': 'database_unavailable', // crash_shutdown
   '57P03': 'database_unavailable', // cannot_connect_now: starting, recovering, stopping
+  '57P04': 'database_unavailable', // database_dropped: as in a restore
   '57P05': 'database_unavailable', // idle_session_timeout
   '25P03': 'database_unavailable', // idle_in_transaction_session_timeout: the connection is gone
   '53000': 'database_unavailable', // insufficient_resources
   '53200': 'database_unavailable', // out_of_memory
   '53300': 'database_unavailable', // too_many_connections
+  // Of a server that was there before, these pass: a restore, a change of passwords, a failover. At the start
+  // they do not; `refusesLogin` tells.
+  '3D000': 'database_unavailable', // invalid_catalog_name: no such database
+  '28000': 'database_unavailable', // invalid_authorization_specification
+  '28P01': 'database_unavailable', // invalid_password
   '25006': 'database_read_only', // read_only_sql_transaction
   '53100': 'database_full', // disk_full
   '57014': 'database_timeout', // query_canceled: statement_timeout
@@ -71,8 +77,11 @@ export function classifyDatabaseError(error: unknown): DatabaseErrorCode | undef
   const code = codeOf(error)
   if (code !== undefined) {
     if (networkCodes.has(code)) return 'database_unavailable'
-    if (isSqlState(code))
-      return bySqlState[code] ?? (code.startsWith('08') ? 'database_unavailable' : undefined)
+    if (isSqlState(code)) {
+      return (
+        bySqlState[code] ?? (code.startsWith('08') || isClosed(error) ? 'database_unavailable' : undefined)
+      )
+    }
   }
   if (error instanceof AggregateError) {
     return error.errors.map((each) => classifyDatabaseError(each)).find((each) => each !== undefined)
@@ -95,6 +104,20 @@ export function breaksConnection(error: unknown): boolean {
   const code = classifyDatabaseError(error)
   if (code === 'database_unavailable') return true
   return code === 'database_timeout' && !(error instanceof Error && isSqlState(codeOf(error) ?? ''))
+}
+
+/** Whether the server knows no such login, password or database: waiting does not change that by itself. */
+export function refusesLogin(error: unknown): boolean {
+  return error instanceof Error && ['3D000', '28000', '28P01'].includes(codeOf(error) ?? '')
+}
+
+/**
+ * The database takes no connections (ALLOW_CONNECTIONS false, or half dropped). Its code, object not in
+ * prerequisite state, means many things; here it comes from the functions that let a connection in.
+ */
+function isClosed(error: Error): boolean {
+  const { routine } = error as { routine?: unknown }
+  return codeOf(error) === '55000' && (routine === 'CheckMyDatabase' || routine === 'InitPostgres')
 }
 
 /**

@@ -6,17 +6,28 @@
  *   db.transaction  BEGIN and scope travel with the first statement; COMMIT (or ROLLBACK) is the last trip
  *
  * Invariants: role, tenant and timeouts are local to the transaction (safe behind PgBouncer); if BEGIN
- * failed, what follows would run as the login role, which may do nothing. A connection that broke is never
+ * failed, what follows would run as the login role, which should have no rights of its own: the embedded one
+ * has none, and of another the start says so in words (login-rights.ts). A connection that broke is never
  * used again. An error while COMMIT is on its way leaves open whether it happened: callers must be safe to
  * repeat.
  */
 import type pg from 'pg'
 import type { Clock } from '../ports/clock.ts'
+import type { Random } from '../ports/random.ts'
 import { breaksConnection, toDatabaseError } from './database-error.ts'
 import type { ConnectionOptions, PoolStats } from './pool.ts'
 import { openPool } from './pool.ts'
 import type { Statement } from './statement.ts'
-import { begin, beginReadOnly, commit, enterScope, ping, rollback } from './statements/transaction.ts'
+import {
+  begin,
+  beginReadOnly,
+  commit,
+  enterScope,
+  enterScopeByIndex,
+  ping,
+  rollback,
+  walkIndexes,
+} from './statements/transaction.ts'
 
 /**
  * `belfry_app` acts for one tenant, `belfry_engine` runs the loops across tenants, `belfry_platform`
@@ -42,6 +53,7 @@ export type Transaction = {
 export type DatabaseOptions = {
   readonly connection: ConnectionOptions
   readonly clock: Clock
+  readonly random: Random
   /** Default 10. */
   readonly maxConnections?: number | undefined
   /** Default `belfry`. */
@@ -90,6 +102,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   const pool = openPool({
     connection: options.connection,
     clock: options.clock,
+    random: options.random,
     maxConnections: options.maxConnections ?? 10,
     applicationName: options.applicationName ?? 'belfry',
     connectTimeoutMs: options.connectTimeoutMs ?? 5_000,
@@ -120,7 +133,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     run: (scope, statement, params) =>
       withClient(async (client) => {
         const wire = openWire(client, scope.timeoutMs ?? defaultTimeoutMs, prepared)
-        const opened = wire.open(scope)
+        const opened = wire.open(scope, statement.planner)
         const result = wire.send(statement, params)
         const committed = wire.text(commit)
         await settle([opened, result, committed])
@@ -153,6 +166,8 @@ async function runTransaction<Result>(
   let failure: { readonly error: unknown } | undefined
   const query: Transaction['query'] = async (statement, params) => {
     try {
+      // travels with the statement; if it fails, so does that
+      if (statement.planner === 'index') wire.send(walkIndexes, []).catch(() => undefined)
       return (await wire.send(statement, params)).rows
     } catch (error) {
       failure ??= { error }
@@ -181,7 +196,7 @@ async function runTransaction<Result>(
 }
 
 type Wire = {
-  readonly open: (scope: Scope) => Promise<void>
+  readonly open: (scope: Scope, planner?: Statement['planner']) => Promise<void>
   readonly send: <Row, Params extends readonly unknown[]>(
     statement: Statement<Row, Params>,
     params: Params,
@@ -205,9 +220,10 @@ function openWire(client: pg.PoolClient, timeoutMs: number, prepared: boolean): 
     const query: TimedQuery = { ...limit, text: sql }
     return client.query(query)
   }
-  const open: Wire['open'] = (scope) => {
+  const open: Wire['open'] = (scope, planner) => {
     const begun = text(scope.readOnly === true ? beginReadOnly : begin)
-    const entered = send(enterScope, [scope.role, scope.tenantId ?? '', String(timeoutMs), idleTimeoutMs])
+    const entry = planner === 'index' ? enterScopeByIndex : enterScope
+    const entered = send(entry, [scope.role, scope.tenantId ?? '', String(timeoutMs), idleTimeoutMs])
     const opened = settle([begun, entered])
     // It is awaited by whoever opened it, but maybe only after a later statement has failed.
     opened.catch(() => undefined)

@@ -14,7 +14,7 @@ export function createPostgresFiring(db: Database): Firing {
       const rows = await db.run({ ...engine, readOnly: true }, schedulePlans, [scheduleIds])
       return rows.map((row) => toPlan(row))
     },
-    async fire(nodeId, terms, unordered) {
+    async fire(nodeId, terms, unordered, assumed) {
       // Timers are locked in this order, the same in every process.
       const fires = unordered.toSorted((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1))
       const occurrences = fires.flatMap(({ scheduleId, occurrences }) =>
@@ -24,6 +24,8 @@ export function createPostgresFiring(db: Database): Firing {
         nodeId,
         terms.map(({ shard }) => shard),
         terms.map(({ term }) => term),
+        assumed.nowMs,
+        assumed.toleranceMs,
         ...timerColumns(fires),
         occurrences.map(({ scheduleId }) => scheduleId),
         occurrences.map(({ scheduledForMs }) => scheduledForMs),
@@ -40,11 +42,14 @@ export function createPostgresFiring(db: Database): Firing {
           return { scheduleId, scheduledForMs, outcome, runId, queue, dueAtMs }
         }),
         movedScheduleIds: row.moved,
+        changedScheduleIds: row.changed,
         heldShards: row.held,
         nowMs: row.now_ms,
       }
     },
-    async release(runs) {
+    async release(unordered) {
+      // Locked in this order, as above: two nodes may release the same runs.
+      const runs = unordered.toSorted((a, b) => (a.runId < b.runId ? -1 : 1))
       const [row] = await db.run(engine, releaseDelayed, [
         runs.map(({ runId }) => runId),
         runs.map(({ tag }) => tag),
@@ -59,7 +64,9 @@ function timerColumns(fires: readonly TimerFire[]) {
   return [
     fires.map(({ scheduleId }) => scheduleId),
     fires.map(({ gen }) => gen),
+    fires.map(({ version }) => version),
     fires.map(({ expectedDueAtMs }) => expectedDueAtMs),
+    fires.map(({ occurrences }) => Math.max(...occurrences.map(({ dueAtMs }) => dueAtMs))),
     fires.map(({ next }) => next?.scheduledForMs ?? null),
     fires.map(({ next }) => next?.dueAtMs ?? null),
   ] as const
@@ -70,6 +77,7 @@ function toPlan(row: PlanRow): SchedulePlan {
     scheduleId: row.id,
     tenantId: row.tenant_id,
     gen: row.gen,
+    version: row.version,
     spec: row.spec,
     zone: row.zone,
     startAtMs: row.start_ms,

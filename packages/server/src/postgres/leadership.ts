@@ -7,7 +7,8 @@
  *
  * Node and shards end at the same instant, so that whoever sees the one run out may take the other.
  */
-import { type HeldShard, type Leadership, type Renewal, shardCount } from '../ports/leadership.ts'
+import { shardCount } from '../domain/shard.ts'
+import type { HeldShard, Leadership, Renewal } from '../ports/leadership.ts'
 import type { Database, Scope, Transaction } from './database.ts'
 import {
   foreignExpiry,

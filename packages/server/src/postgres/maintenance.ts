@@ -9,7 +9,10 @@ import {
   deleteExpiredIdempotencyKeys,
   dropPartitions,
   limitLockWait,
+  listMissingDays,
+  listOldDays,
   makePartitions,
+  pruneDefault,
 } from './statements/maintenance.ts'
 
 const engine = { role: 'belfry_engine' } as const
@@ -17,17 +20,27 @@ const engine = { role: 'belfry_engine' } as const
 const partitionTimeoutMs = 60_000
 
 export function createPostgresMaintenance(db: Database): Maintenance {
+  /** One transaction a day, so that its locks are held for no longer than it takes. */
+  const changePartitions = (change: typeof makePartitions, day: string): Promise<string[]> =>
+    db.transaction({ ...engine, timeoutMs: partitionTimeoutMs }, async (tx) => {
+      await tx.query(limitLockWait, [])
+      return (await tx.query(change, [day])).map((row) => row.name)
+    })
+
   return {
-    makePartitions: (days) =>
-      db.transaction({ ...engine, timeoutMs: partitionTimeoutMs }, async (tx) => {
-        await tx.query(limitLockWait, [])
-        return (await tx.query(makePartitions, [days])).map((row) => row.name)
-      }),
-    dropPartitions: (retentionDays) =>
-      db.transaction({ ...engine, timeoutMs: partitionTimeoutMs }, async (tx) => {
-        await tx.query(limitLockWait, [])
-        return (await tx.query(dropPartitions, [retentionDays])).map((row) => row.name)
-      }),
+    async missingDays(aheadDays, retentionDays, limit) {
+      const rows = await db.run(engine, listMissingDays, [aheadDays, retentionDays, limit])
+      return rows.map((row) => row.day)
+    },
+    makePartitions: (day) => changePartitions(makePartitions, day),
+    async oldDays(retentionDays, limit) {
+      return (await db.run(engine, listOldDays, [retentionDays, limit])).map((row) => row.day)
+    },
+    dropPartitions: (day) => changePartitions(dropPartitions, day),
+    async pruneDefault(retentionDays, limit) {
+      const [row] = await db.run(engine, pruneDefault, [retentionDays, limit])
+      return row?.count ?? 0
+    },
     async deleteExpiredIdempotencyKeys(limit) {
       const [row] = await db.run(engine, deleteExpiredIdempotencyKeys, [limit])
       return row?.count ?? 0

@@ -18,7 +18,8 @@ import { BelfryError } from '@belfry/contract'
 import pg from 'pg'
 import type { Database } from './database.ts'
 import type { ConnectionOptions } from './pool.ts'
-import type { LedgerRow } from './statements/migrate.ts'
+import { cut } from './pool.ts'
+import type { LedgerRow, RoleBeyondRow } from './statements/migrate.ts'
 import * as sql from './statements/migrate.ts'
 
 export type Migration = {
@@ -41,15 +42,17 @@ export type MigrateOptions = {
 }
 
 /**
- * `behind`: files not applied yet; `ahead`: entries of a newer Belfry; `changed`: applied from another
- * text.
+ * `behind`: files not applied yet; `ahead`: entries of a newer Belfry; `changed`: applied from another text;
+ * `barred`: the schema fits, but the login may not become the roles that it is for.
  */
 export type SchemaState =
   | 'current'
   | { readonly behind: readonly string[] }
   | { readonly ahead: readonly string[] }
   | { readonly changed: string }
+  | { readonly barred: string; readonly from: readonly string[]; readonly selective: boolean }
 
+const lockPollMs = 100
 const ownDirectory = fileURLToPath(new URL('./migrations/', import.meta.url))
 
 /**
@@ -64,7 +67,7 @@ export async function migrate(
   const files = readMigrations(options.directory ?? ownDirectory)
   const guard = await connect(connection)
   const worker = await connect(connection).catch(async (error: unknown) => {
-    await guard.end()
+    cut(guard)
     throw error
   })
   try {
@@ -76,10 +79,11 @@ export async function migrate(
       options.log('info', `Applying migration ${file.name}.`)
       await apply(worker, file)
     }
-    if (options.runtimeLogin !== undefined) await admit(worker, options.runtimeLogin)
+    await admit(worker, options.runtimeLogin)
     return missing.map((file) => file.name)
   } finally {
-    await Promise.allSettled([worker.end(), guard.end()])
+    // Nothing is under way, or the server does not answer: neither needs a goodbye.
+    for (const client of [worker, guard]) cut(client)
   }
 }
 
@@ -87,11 +91,31 @@ export async function migrate(
  * Compares the database with the files of this version. Works as the runtime login, also on an empty
  * database.
  */
-export async function checkSchema(db: Database, directory: string = ownDirectory): Promise<SchemaState> {
-  const files = readMigrations(directory)
+export function checkSchema(db: Database, directory: string = ownDirectory): Promise<SchemaState> {
+  return readState(db, readMigrations(directory))
+}
+
+/**
+ * For readiness, again and again: throws what `schemaMismatch` says, and the errors of a Database. A newer
+ * schema is none of them while a server runs: migrations add first, so that it may go on.
+ */
+export function createSchemaCheck(db: Database): () => Promise<void> {
+  const files = readMigrations(ownDirectory)
+  return async () => {
+    const state = await readState(db, files)
+    if (state !== 'current' && !('ahead' in state)) throw mismatchError(state)
+  }
+}
+
+async function readState(db: Database, files: readonly Migration[]): Promise<SchemaState> {
   const [ledger] = await db.asLogin(sql.findLedger, [])
   const rows = ledger?.found === true ? await db.asLogin(sql.readLedger, []) : []
-  return compareSchema(files, rows)
+  const state = compareSchema(files, rows)
+  if (state !== 'current') return state
+  const beyond = await db.asLogin(sql.listRolesBeyond, [])
+  const [first] = beyond
+  if (first === undefined) return state
+  return { barred: first.login, from: beyond.map((row) => row.role), selective: first.selective }
 }
 
 /**
@@ -128,6 +152,14 @@ function mismatchError(state: Exclude<SchemaState, 'current'>): BelfryError {
       `The database schema is newer than this Belfry (it has ${state.ahead.join(', ')}). ` +
       'Upgrade Belfry to the version that migrated it, or a later one.'
     return new BelfryError('schema_mismatch', message)
+  }
+  if ('barred' in state) {
+    const roles = state.from.join(', ')
+    const grant = sql.grantRoles(roles, pg.escapeIdentifier(state.barred), state.selective)
+    const message =
+      `The login "${state.barred}" of DATABASE_URL may not become ${roles}, as which Belfry works. ` +
+      `As the login that migrated run: ${grant}`
+    return new BelfryError('invalid_config', message)
   }
   const lacks = state.behind.join(', ')
   const message = `The database schema is older than this Belfry (lacks ${lacks}). Run: belfry server migrate`
@@ -186,10 +218,15 @@ async function apply(client: pg.Client, file: Migration): Promise<void> {
   }
 }
 
-async function admit(client: pg.Client, login: string): Promise<void> {
-  const { rows } = await client.query<{ role: string }>(sql.rolesWithoutMember, [login])
-  for (const { role } of rows)
-    await client.query(sql.grantRole(pg.escapeIdentifier(role), pg.escapeIdentifier(login)))
+/** Lets who migrates become the roles that it made, and the runtime login become all of them. */
+async function admit(client: pg.Client, login: string | undefined): Promise<void> {
+  const own = await client.query<RoleBeyondRow>(sql.rolesToTake)
+  const runtime =
+    login === undefined ? undefined : await client.query<RoleBeyondRow>(sql.rolesWithoutMember, [login])
+  for (const grant of [...own.rows, ...(runtime?.rows ?? [])]) {
+    const [role, member] = [pg.escapeIdentifier(grant.role), pg.escapeIdentifier(grant.login)]
+    await client.query(sql.grantRoles(role, member, grant.selective))
+  }
 }
 
 async function holdMigratorLock(guard: pg.Client, options: MigrateOptions): Promise<void> {
@@ -205,7 +242,7 @@ async function holdMigratorLock(guard: pg.Client, options: MigrateOptions): Prom
         'Another process holds the lock of the migrations for too long. Look for a hanging "server migrate".'
       throw new BelfryError('database_timeout', message)
     }
-    await sleep(50 + Math.random() * 150)
+    await sleep(lockPollMs)
   }
 }
 
@@ -215,6 +252,7 @@ async function connect(connection: ConnectionOptions): Promise<pg.Client> {
     application_name: 'belfry-migrate',
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
   })
   // A lost connection makes the query under way fail; without a listener it would end the process as well.
   client.on('error', () => undefined)

@@ -1,10 +1,12 @@
 /**
- * The one pool of connections of a process: driver options, types of values, jittered reconnects.
- * database.ts builds transactions on it; nothing else touches the driver at run time.
- * Invariant: connections run in the driver's pipeline mode, so queries issued together travel together.
+ * A pool of connections: driver options, types of values, jittered reconnects. database.ts builds
+ * transactions on it; nothing else touches the driver at run time. A process has a few of them, so that what
+ * must not wait does not (config/connection-shares.ts). Invariant: connections run in the driver's pipeline
+ * mode, so queries issued together travel together.
  */
 import pg from 'pg'
 import type { Clock } from '../ports/clock.ts'
+import type { Random } from '../ports/random.ts'
 import { classifyDatabaseError } from './database-error.ts'
 
 /** `connectionString`, or host, port, user, database, password and ssl. */
@@ -16,6 +18,7 @@ export type ConnectionOptions = Pick<
 export type PoolOptions = {
   readonly connection: ConnectionOptions
   readonly clock: Clock
+  readonly random: Random
   readonly maxConnections: number
   readonly applicationName: string
   /** Limit for making a connection, and for waiting for a free one. */
@@ -32,12 +35,15 @@ export type PoolStats = {
 
 export type Pool = {
   /**
-   * Takes a connection. After failures it waits a random moment first, so that a restarted server is not
-   * stormed.
+   * Takes a connection. Where a new one has to be made after failures, it waits a random moment first, so
+   * that a restarted server is not stormed.
    */
   readonly acquire: () => Promise<pg.PoolClient>
   readonly stats: () => PoolStats
-  /** Waits for connections that are in use, but no longer than 15 s. */
+  /**
+   * Waits for connections that are in use, but no longer than 15 s, and for each to say goodbye, but no
+   * longer than 1 s: a server that is frozen or out of reach answers neither, and must not keep the process.
+   */
   readonly close: () => Promise<void>
 }
 
@@ -45,6 +51,7 @@ const firstReconnectMs = 50
 const maxReconnectMs = 2_000
 const idleCloseMs = 60_000
 const closeWithinMs = 15_000
+const goodbyeWithinMs = 1_000
 
 export function openPool(options: PoolOptions): Pool {
   const pool = new pg.Pool({
@@ -60,14 +67,24 @@ export function openPool(options: PoolOptions): Pool {
   })
   // An idle connection that breaks is dropped by the pool; the next caller gets a new one.
   pool.on('error', () => undefined)
+  const open = new Set<pg.PoolClient>()
+  let emptied = (): void => undefined
   let failures = 0
+  pool.on('connect', (client) => {
+    failures = 0
+    open.add(client)
+  })
+  pool.on('remove', (client) => {
+    open.delete(client)
+    if (open.size === 0) emptied()
+  })
 
   const acquire = async () => {
-    if (failures > 0) await options.clock.sleep(Math.random() * reconnectLimitMs(failures))
+    if (failures > 0 && pool.idleCount === 0) {
+      await options.clock.sleep(options.random.next() * reconnectLimitMs(failures))
+    }
     try {
-      const client = await pool.connect()
-      failures = 0
-      return client
+      return await pool.connect()
     } catch (error) {
       if (classifyDatabaseError(error) === 'database_unavailable') failures += 1
       throw error
@@ -79,13 +96,42 @@ export function openPool(options: PoolOptions): Pool {
     waiting: pool.waitingCount,
     max: options.maxConnections,
   })
+  const closeAll = async () => {
+    await within(options.clock, closeWithinMs, pool.end())
+    const gone = new Promise<void>((resolve) => {
+      emptied = resolve
+      if (open.size === 0) resolve()
+    })
+    await within(options.clock, goodbyeWithinMs, gone)
+    for (const client of open) cut(client)
+  }
   let closing: Promise<void> | undefined
   const close = () => {
-    const bound = new AbortController()
-    closing ??= Promise.race([pool.end(), options.clock.sleep(closeWithinMs, bound.signal)])
-    return closing.finally(() => bound.abort())
+    closing ??= closeAll()
+    return closing
   }
   return { acquire, stats, close }
+}
+
+/** Ends a connection that is outside of any pool: says goodbye, and after a second just hangs up. */
+export async function endClient(client: pg.Client, clock: Clock): Promise<void> {
+  await within(
+    clock,
+    goodbyeWithinMs,
+    client.end().catch(() => undefined),
+  )
+  cut(client)
+}
+
+/** Hangs up; harmless where it has ended. */
+export function cut(client: pg.ClientBase): void {
+  const { stream } = (client as unknown as { connection: { stream: { destroy: () => void } } }).connection
+  stream.destroy()
+}
+
+async function within(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<void> {
+  const done = new AbortController()
+  await Promise.race([work, clock.sleep(limitMs, done.signal)]).finally(() => done.abort())
 }
 
 function reconnectLimitMs(failures: number): number {

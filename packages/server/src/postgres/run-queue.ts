@@ -2,11 +2,18 @@
  * The run queue in Postgres. How a claim works, and what keeps it fast, stands in statements/claim.ts; here
  * is only the way from rows to what the port promises.
  */
-import type { Claim, ClaimedRun, RunQueue } from '../ports/run-queue.ts'
+import type { Claim, ClaimedRun, ReadyCursor, ReadyLook, RunQueue } from '../ports/run-queue.ts'
 import type { Database } from './database.ts'
-import { type ClaimRow, claimRuns, listActiveQueues } from './statements/claim.ts'
+import { type ClaimRow, claimRuns, listReadyQueues, type ReadyQueueRow } from './statements/claim.ts'
 
 const engine = { role: 'belfry_engine' } as const
+const nilId = '00000000-0000-0000-0000-000000000000'
+
+/** Bounds of one look at what is ready: some 10 ms. */
+const maxTenants = 100
+const maxSteps = 1_000
+/** Tenants of which the place is kept; another begins at its first queue again. */
+const maxResumed = 1_000
 
 export function createPostgresRunQueue(db: Database): RunQueue {
   return {
@@ -21,9 +28,16 @@ export function createPostgresRunQueue(db: Database): RunQueue {
       ])
       return toClaim(rows)
     },
-    async activeQueues() {
-      const rows = await db.run({ ...engine, readOnly: true }, listActiveQueues, [])
-      return rows.map((row) => row.queue)
+    async readyQueues(cursor) {
+      const resumed = cursor?.afterQueues ?? []
+      const rows = await db.run({ ...engine, readOnly: true }, listReadyQueues, [
+        cursor?.afterTenantId ?? nilId,
+        maxTenants,
+        maxSteps,
+        resumed.map((each) => each.tenantId),
+        resumed.map((each) => each.queue),
+      ])
+      return toLook(rows, cursor)
     },
   }
 }
@@ -52,4 +66,22 @@ function toClaimedRun(row: ClaimRow, runId: string): ClaimedRun {
     availableAtMs: row.available_at_ms,
     input: row.input,
   }
+}
+
+function toLook(rows: readonly ReadyQueueRow[], cursor: ReadyCursor | null): ReadyLook {
+  const byTenant = Map.groupBy(rows, (row) => row.tenant_id)
+  const found = rows.flatMap(({ tenant_id: tenantId, weight, queue }) =>
+    queue === null ? [] : [{ tenantId, weight, queue }],
+  )
+  const resumed = new Map(cursor?.afterQueues.map(({ tenantId, queue }) => [tenantId, queue]))
+  for (const [tenantId, its] of byTenant) {
+    resumed.delete(tenantId)
+    const last = its.at(-1)
+    if (last !== undefined && last.queue !== null && its.length >= last.share)
+      resumed.set(tenantId, last.queue)
+  }
+  const afterQueues = [...resumed].slice(-maxResumed).map(([tenantId, queue]) => ({ tenantId, queue }))
+  const afterTenantId = byTenant.size < maxTenants ? null : (rows.at(-1)?.tenant_id ?? null)
+  const seenAll = afterTenantId === null && afterQueues.length === 0
+  return { found, next: seenAll ? null : { afterTenantId, afterQueues } }
 }

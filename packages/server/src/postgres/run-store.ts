@@ -41,12 +41,15 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
       await heartbeats.run(engine, closeSession, [sessionId])
     },
     async definitions(versions) {
+      const tenantIds = versions.map((each) => each.tenantId)
       const jobIds = versions.map((each) => each.jobId)
       const numbers = versions.map((each) => each.version)
-      const rows = await db.run({ ...engine, readOnly: true }, listDefinitions, [jobIds, numbers])
+      const rows = await db.run({ ...engine, readOnly: true }, listDefinitions, [tenantIds, jobIds, numbers])
       return rows.flatMap((row) => {
         const { success, data } = jobDefinitionSchema.safeParse(row.definition)
-        return success ? [{ jobId: row.job_id, version: row.version, definition: data }] : []
+        return success
+          ? [{ tenantId: row.tenant_id, jobId: row.job_id, version: row.version, definition: data }]
+          : []
       })
     },
     complete: (sessionId, ends) => complete(db, sessionId, ends),
@@ -54,7 +57,7 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
       const ids = runs.map((run) => run.runId)
       const epochs = runs.map((run) => run.leaseEpoch)
       const rows = await db.run(engine, handBackRuns, [sessionId, ids, epochs])
-      return { handedBackRunIds: rows.map((row) => row.run_id) }
+      return { handedBackRunIds: rows.filter((row) => !row.canceled).map((row) => row.run_id) }
     },
     async heldRuns(sessionId) {
       const rows = await db.run({ ...engine, readOnly: true }, listHeldRuns, [sessionId])

@@ -17,13 +17,15 @@ interface Key {
   readonly id: string
 }
 
-const start: Key = { dueAtMs: Number.NEGATIVE_INFINITY, id: '00000000-0000-0000-0000-000000000000' }
+/** Before every key of a due instant. */
+const noId = '00000000-0000-0000-0000-000000000000'
 
 export function createPostgresTimerIndex(db: Database): TimerIndex {
   return {
-    async scan({ shards, horizonMs, limit, cursor }) {
+    async scan({ shards, horizonMs, limit, cursor, fromMs }) {
       const perShard = Math.max(leastPerShard, Math.ceil((2 * limit) / Math.max(1, shards.length)))
-      const after = cursor === null ? start : parseCursor(cursor)
+      const first = { dueAtMs: fromMs ?? Number.NEGATIVE_INFINITY, id: noId }
+      const after = cursor === null ? first : parseCursor(cursor)
       const scope = { role: 'belfry_engine', readOnly: true } as const
       const rows = await db.run(scope, scanTimers, [shards, horizonMs, after.dueAtMs, after.id, perShard])
       const timers = rows.flatMap((row) => toTimer(row)).sort(byKey)
@@ -67,7 +69,8 @@ function toTimer(row: TimerRow): DueTimer[] {
   const { id, tenant_id: tenantId, shard, due_ms: dueAtMs } = row
   if (row.kind === null) return []
   if (row.kind === 'run') {
-    return [{ kind: 'run', id, tenantId, shard, dueAtMs, queue: row.queue, priority: row.priority }]
+    const { queue, priority, weight: tenantWeight } = row
+    return [{ kind: 'run', id, tenantId, shard, dueAtMs, queue, priority, tenantWeight }]
   }
   return [{ kind: 'schedule', id, tenantId, shard, dueAtMs, scheduledForMs: row.scheduled_ms, gen: row.gen }]
 }

@@ -5,7 +5,9 @@
  */
 import { BelfryError } from '@belfry/contract'
 import type { Clock } from '../ports/clock.ts'
+import type { Random } from '../ports/random.ts'
 import type { Database } from './database.ts'
+import { refusesLogin } from './database-error.ts'
 import type { ConnectionOptions } from './pool.ts'
 import { describeTarget } from './pool.ts'
 
@@ -14,6 +16,7 @@ export type WaitOptions = {
   /** Only to say in words where it tried. */
   readonly connection: ConnectionOptions
   readonly clock: Clock
+  readonly random: Random
   readonly deadlineMs: number
   readonly signal?: AbortSignal | undefined
   /** Called after each failure with a sentence for people; it never holds the password. */
@@ -38,7 +41,7 @@ export async function waitForDatabase(options: WaitOptions): Promise<void> {
     )
     if (fault === undefined) return
     const reason = reasonOf(fault)
-    if (!(fault instanceof BelfryError)) {
+    if (!(fault instanceof BelfryError) || refusesLogin(fault.cause)) {
       const message = `${target} refuses Belfry: ${reason}. Check DATABASE_URL (user, password, name).`
       throw new BelfryError('invalid_config', message, { cause: fault })
     }
@@ -50,7 +53,8 @@ export async function waitForDatabase(options: WaitOptions): Promise<void> {
     }
     options.onAttempt?.({ number, message: `${target} does not answer (${reason}); trying again.` })
     const limitMs = Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.min(number - 1, 10))
-    await clock.sleep(Math.min(limitMs * (0.5 + Math.random() / 2), options.deadlineMs - waitedMs), signal)
+    const pauseMs = limitMs * (0.5 + options.random.next() / 2)
+    await clock.sleep(Math.min(pauseMs, options.deadlineMs - waitedMs), signal)
     if (signal?.aborted === true)
       throw new BelfryError('shutting_down', 'Stopped while waiting for the database.')
   }

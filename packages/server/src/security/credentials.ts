@@ -4,9 +4,13 @@
  * 1. `bfy_<prefix>_<secret>` is taken apart; anything of another shape is refused without a look at the
  *    database.
  * 2. A key that was checked lately is known by the hash of its whole text, for at most 5 s, so that revoking
- *    it takes effect everywhere within 5 s. Failures are never remembered.
- * 3. Else the row is read by prefix and the hashes are compared; for an unknown prefix too, so that both take
- *    as long.
+ *    it takes effect everywhere within 5 s. Failures are never remembered. That a key once proved right is
+ *    remembered longer and gives no access: it only tells a caller from a guesser.
+ * 3. Else the row is read by prefix, once for all that ask with the key at this time, and the hashes are
+ *    compared; for an unknown prefix too, so that both take as long.
+ *
+ * What is remembered is bounded: what was set first goes first, one by one, so that many keys never come back
+ * to the database all at once.
  */
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../ports/clock.ts'
@@ -37,25 +41,59 @@ export const keyMint: KeyMint = {
 
 type Remembered = { readonly credential: Credential; readonly untilMs: number }
 
+/** Sets a value as the newest; beyond the limit the oldest goes. */
+function setBounded<Key, Value>(map: Map<Key, Value>, key: Key, value: Value): void {
+  map.delete(key)
+  const [oldest] = map.size >= maxRemembered ? map.keys() : []
+  if (oldest !== undefined) map.delete(oldest)
+  map.set(key, value)
+}
+
 export function createAuthenticator(options: { directory: KeyDirectory; clock: Clock }): Authenticator {
   const { directory, clock } = options
   const remembered = new Map<string, Remembered>()
+  const proved = new Map<string, true>()
+  const asking = new Map<string, Promise<Credential | undefined>>()
   const touchedAtMs = new Map<string, number>()
-
-  function remember(text: string, stored: StoredKey, askedAtMs: number): void {
-    if (remembered.size >= maxRemembered) remembered.clear()
-    const untilMs = askedAtMs + Math.min(rememberMs, stored.expiresInMs ?? rememberMs)
-    remembered.set(text, { credential: credentialOf(stored), untilMs })
-  }
+  /** Grows when a key is forgotten: what was asked for before that may be out of date. */
+  let forgotten = 0
 
   function touch(keyId: string): void {
     const nowMs = clock.monotonicMs()
     const lastMs = touchedAtMs.get(keyId)
     if (lastMs !== undefined && nowMs - lastMs < touchEachMs) return
-    if (touchedAtMs.size >= maxRemembered) touchedAtMs.clear()
-    touchedAtMs.set(keyId, nowMs)
+    setBounded(touchedAtMs, keyId, nowMs)
     // for display only: a database that takes no writes must not keep readers out
     directory.touch(keyId).catch(() => touchedAtMs.delete(keyId))
+  }
+
+  async function ask(text: string, prefix: string, secret: string): Promise<Credential | undefined> {
+    const askedAtMs = clock.monotonicMs()
+    const before = forgotten
+    const stored = await directory.findByPrefix(prefix)
+    const right = timingSafeEqual(hashOf(secret), stored?.secretHash ?? hashOfNobody)
+    if (stored === undefined || !right) {
+      proved.delete(text)
+      return undefined
+    }
+    const credential = credentialOf(stored)
+    const untilMs = askedAtMs + Math.min(rememberMs, stored.expiresInMs ?? rememberMs)
+    if (before === forgotten) setBounded(remembered, text, { credential, untilMs })
+    setBounded(proved, text, true)
+    touch(stored.keyId)
+    return credential
+  }
+
+  async function askOnce(text: string, prefix: string, secret: string): Promise<Credential | undefined> {
+    const before = asking.get(text)
+    if (before !== undefined) return before
+    const asked = ask(text, prefix, secret)
+    asking.set(text, asked)
+    try {
+      return await asked
+    } finally {
+      if (asking.get(text) === asked) asking.delete(text)
+    }
   }
 
   return {
@@ -63,25 +101,24 @@ export function createAuthenticator(options: { directory: KeyDirectory; clock: C
       const parts = keyPattern.exec(key)
       if (parts === null) return undefined
       const [, prefix = '', secret = ''] = parts
-      const text = hashOf(key).toString('base64')
-      const askedAtMs = clock.monotonicMs()
+      const text = textOf(key)
       const known = remembered.get(text)
-      if (known !== undefined && askedAtMs < known.untilMs) return known.credential
+      if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.credential
       remembered.delete(text)
-      const stored = await directory.findByPrefix(prefix)
-      const proved = timingSafeEqual(hashOf(secret), stored?.secretHash ?? hashOfNobody)
-      if (stored === undefined || !proved) return undefined
-      remember(text, stored, askedAtMs)
-      touch(stored.keyId)
-      return credentialOf(stored)
+      return askOnce(text, prefix, secret)
     },
+    provedLately: (key) => proved.has(textOf(key)),
     forget(keyId) {
+      forgotten += 1
+      asking.clear()
       for (const [text, { credential }] of remembered) {
         if (credential.keyId === keyId) remembered.delete(text)
       }
     },
   }
 }
+
+const textOf = (key: string): string => hashOf(key).toString('base64')
 
 function credentialOf(stored: StoredKey): Credential {
   const { keyId, tenantId, tenantName, tenantCreatedAtMs, scopes } = stored

@@ -1,7 +1,7 @@
 /**
  * The engine's events as log entries: what an operator has to see at `warn` and above, what tells the story
  * at `info`, and what happens for every run at `debug`. The words are the same each time; the facts are
- * fields.
+ * fields, milliseconds among them whole.
  */
 import type { EngineEventName, EngineEvents } from '@belfry/contract'
 import type { Logger } from 'pino'
@@ -48,10 +48,21 @@ export function createEventLog(logger: Logger): EventSink {
       const chosen = typeof level === 'function' ? level(payload) : level
       if (!logger.isLevelEnabled(chosen)) return
       const { error, ...facts }: Record<string, unknown> = { ...payload }
-      const entry: Record<string, unknown> = { event: name, ...facts }
+      const entry: Record<string, unknown> = { event: name, ...wholeMs(facts) }
       // pino serializes an error whole under this name
       if (error !== undefined) entry['err'] = error
       logger[chosen](entry, message)
     },
   }
+}
+
+/** The facts with every `…Ms` rounded, also in lists and in what is listed. */
+function wholeMs(facts: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, rounded(name, value)]))
+}
+
+function rounded(name: string, value: unknown): unknown {
+  if (typeof value === 'number') return name.endsWith('Ms') ? Math.round(value) : value
+  if (Array.isArray(value)) return value.map((each: unknown) => rounded(name, each))
+  return typeof value === 'object' && value !== null ? wholeMs({ ...value }) : value
 }

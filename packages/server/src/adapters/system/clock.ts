@@ -1,7 +1,13 @@
-/** The real clock: Node's wall clock for display, its monotonic clock for waits and durations. */
+/**
+ * The real clock: Node's wall clock for display, its monotonic clock for waits and durations. Tests put a
+ * virtual one in its place.
+ */
 import type { Clock } from '../../ports/clock.ts'
 
-/** setTimeout takes at most 2^31−1 ms and fires at once beyond; longer waits end early and are simply waited again. */
+/**
+ * setTimeout takes at most 2^31−1 ms and fires at once beyond; longer waits end early and are simply waited
+ * again.
+ */
 const longestTimerMs = 2_147_483_647
 
 export const systemClock: Clock = {

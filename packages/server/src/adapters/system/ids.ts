@@ -1,6 +1,6 @@
 /**
- * UUIDv7 (RFC 9562): 48 bits of time, then a counter that keeps ids of one millisecond in order within this process,
- * then random bits. The last byte is always random: it picks the shard.
+ * UUIDv7 (RFC 9562): 48 bits of time, then a counter that keeps ids of one millisecond in order within this
+ * process, then random bits. The last byte is always random: it picks the shard.
  */
 import { randomFillSync } from 'node:crypto'
 import type { Ids } from '../../ports/ids.ts'

@@ -19,7 +19,12 @@ export interface WantedRun {
 }
 
 export function makeRun(
-  parts: { readonly ids: Ids; readonly tags: TagClock; readonly tenantId: string; readonly nowMs: number },
+  parts: {
+    readonly ids: Ids
+    readonly tags: Pick<TagClock, 'next'>
+    readonly tenantId: string
+    readonly nowMs: number
+  },
   template: RunTemplate,
   wanted: WantedRun,
 ): NewRun {

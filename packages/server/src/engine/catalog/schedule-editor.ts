@@ -6,25 +6,20 @@
  *      fires for the past, and a time that is already claimed still runs once.
  *   2. Only a change of timing moves the timer. A change of jitter moves its start and not the planned time.
  *   3. A time that is over is refused, unless by at most a minute or with `ifPast: runNow`, which plans it
- *      for now.
+ *      for now, without jitter.
  *   4. What can never fire is refused with the reason.
  */
 import type { ScheduleCreate, ScheduleUpdate } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
-import { jitterMs } from '../../domain/schedule/jitter.ts'
+import type { PlannedTime } from '../../domain/firing.ts'
+import { plannedTimeAfter } from '../../domain/firing.ts'
 import { parseRate } from '../../domain/schedule/rate.ts'
 import type { ScheduleFault } from '../../domain/schedule/schedule-fault.ts'
 import type { CompiledSchedule, ScheduleBounds } from '../../domain/schedule/schedule-spec.ts'
 import { compileScheduleIn } from '../../domain/schedule/schedule-spec.ts'
 import type { StoredSpec } from '../../domain/stored-spec.ts'
 import { toScheduleSpec } from '../../domain/stored-spec.ts'
-import type {
-  PlannedTime,
-  ScheduleChange,
-  ScheduleRecord,
-  ScheduleSettings,
-  TimerChange,
-} from '../../ports/catalog.ts'
+import type { ScheduleChange, ScheduleRecord, ScheduleSettings } from '../../ports/catalog.ts'
 import type { ZoneSource } from '../../ports/zones.ts'
 
 /** How long a time may be over and still be taken as meant. */
@@ -60,7 +55,7 @@ export function planNewSchedule(
   }
   const spec = specOf(timing, moment.nowMs)
   const compiled = compile(spec, timing, moment.zones)
-  const first = firstTime(compiled, timing, spec, moment.nowMs)
+  const jitter = { scheduleId: id, jitterMs: wanted.jitterMs }
   return {
     settings: {
       description: wanted.description,
@@ -74,7 +69,7 @@ export function planNewSchedule(
       overlap: wanted.overlap,
       input: wanted.input,
     },
-    first: withJitter(id, first, wanted.jitterMs, compiled),
+    first: firstTime(compiled, jitter, timing, spec, moment.nowMs),
   }
 }
 
@@ -101,7 +96,8 @@ export function planEdit(
   if (timingMoved(current, settings)) return moveTiming(current, settings, timing, moment)
   if (settings.jitterMs !== current.jitterMs && current.next !== null) {
     const compiled = compile(spec, timing, moment.zones)
-    const next = withJitter(current.id, current.next.scheduledForMs, settings.jitterMs, compiled)
+    const jitter = { scheduleId: current.id, jitterMs: settings.jitterMs }
+    const next = sameTime(compiled, jitter, current.next.scheduledForMs)
     return { ...unmoved(current, settings), timer: { kind: 'set', next } }
   }
   return sameSettings(current, settings) ? undefined : unmoved(current, settings)
@@ -120,7 +116,14 @@ export function planResume(current: ScheduleRecord, moment: Moment): ScheduleCha
     throw wrongState(current, 'resumed', 'Only a paused schedule can be resumed.')
   const compiled = compile(current.spec, current, moment.zones)
   const settings = { ...current, zoneDataVersion: moment.zones.dataVersion }
-  return { settings, pausedReason: null, ...timerFrom(compiled, current.id, current.jitterMs, moment.nowMs) }
+  const next = plannedTimeAfter(
+    { scheduleId: current.id, jitterMs: current.jitterMs },
+    compiled,
+    moment.nowMs,
+  )
+  return next === null
+    ? { settings, pausedReason: null, state: 'completed', timer: { kind: 'drop' } }
+    : { settings, pausedReason: null, state: 'active', timer: { kind: 'set', next } }
 }
 
 /** How the timing was read, in words, where that may surprise. */
@@ -140,28 +143,17 @@ function moveTiming(
   { zones, nowMs }: Moment,
 ): ScheduleChange {
   const compiled = compile(settings.spec, timing, zones)
-  const nextMs = firstTime(compiled, timing, settings.spec, nowMs)
+  const jitter = { scheduleId: current.id, jitterMs: settings.jitterMs }
+  const next = firstTime(compiled, jitter, timing, settings.spec, nowMs)
   const written = { ...settings, zone: compiled.zoneName, zoneDataVersion: zones.dataVersion }
   if (current.state === 'paused') {
     return { settings: written, state: 'paused', pausedReason: current.pausedReason, timer: { kind: 'drop' } }
   }
-  const next = withJitter(current.id, nextMs, settings.jitterMs, compiled)
   return { settings: written, state: 'active', pausedReason: null, timer: { kind: 'set', next } }
 }
 
 function unmoved(current: ScheduleRecord, settings: ScheduleSettings): ScheduleChange {
   return { settings, state: current.state, pausedReason: current.pausedReason, timer: { kind: 'keep' } }
-}
-
-function timerFrom(
-  compiled: CompiledSchedule,
-  id: string,
-  windowMs: number,
-  nowMs: number,
-): { state: 'active' | 'completed'; timer: TimerChange } {
-  const nextMs = compiled.next(nowMs)
-  if (nextMs === null) return { state: 'completed', timer: { kind: 'drop' } }
-  return { state: 'active', timer: { kind: 'set', next: withJitter(id, nextMs, windowMs, compiled) } }
 }
 
 function mergedTiming(current: ScheduleRecord, wanted: ScheduleUpdate): Timing {
@@ -264,32 +256,37 @@ function compile(
   return compiled.value
 }
 
+type Jitter = { readonly scheduleId: string; readonly jitterMs: number }
+
 /** The first planned time strictly after now, or what rule 3 says of one that is over. */
-function firstTime(compiled: CompiledSchedule, timing: Timing, spec: StoredSpec, nowMs: number): number {
-  const nextMs = compiled.next(nowMs)
-  if (nextMs !== null) return nextMs
+function firstTime(
+  compiled: CompiledSchedule,
+  jitter: Jitter,
+  timing: Timing,
+  spec: StoredSpec,
+  nowMs: number,
+): PlannedTime {
+  const next = plannedTimeAfter(jitter, compiled, nowMs)
+  if (next !== null) return next
   if (!('at' in spec)) {
     throw invalid([
       { pointer: '/endAt', message: 'never fires: the end is over; give a later one or leave it out' },
     ])
   }
-  const atMs = compiled.next(Number.MIN_SAFE_INTEGER) ?? nowMs
-  if (nowMs - atMs <= pastGraceMs) return atMs
-  if (timing.ifPast === 'runNow') return nowMs
+  const over = plannedTimeAfter(jitter, compiled, Number.MIN_SAFE_INTEGER)
+  const overMs = over?.scheduledForMs ?? nowMs
+  if (over !== null && nowMs - overMs <= pastGraceMs) return over
+  if (timing.ifPast === 'runNow') return { scheduledForMs: nowMs, dueAtMs: nowMs }
   const message =
-    `is over: ${new Date(atMs).toISOString()} was before now (${new Date(nowMs).toISOString()}); ` +
+    `is over: ${new Date(overMs).toISOString()} was before now (${new Date(nowMs).toISOString()}); ` +
     'give a later time, or "ifPast": "runNow" to run it at once'
   throw invalid([{ pointer: '/at', message }])
 }
 
-function withJitter(
-  id: string,
-  scheduledForMs: number,
-  windowMs: number,
-  compiled: CompiledSchedule,
-): PlannedTime {
-  const delayMs = jitterMs(id, scheduledForMs, windowMs, compiled.next(scheduledForMs))
-  return { scheduledForMs, dueAtMs: scheduledForMs + delayMs }
+/** A planned time under another jitter; one that stands in no plan (rule 3) has none. */
+function sameTime(compiled: CompiledSchedule, jitter: Jitter, scheduledForMs: number): PlannedTime {
+  const found = plannedTimeAfter(jitter, compiled, scheduledForMs - 1)
+  return found?.scheduledForMs === scheduledForMs ? found : { scheduledForMs, dueAtMs: scheduledForMs }
 }
 
 function invalid(faults: readonly ScheduleFault[]): BelfryError {

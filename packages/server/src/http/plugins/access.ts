@@ -1,13 +1,16 @@
 /**
  * Who may pass. Deny is the default: a route says which scope it needs or that it is public, and one that
  * says neither cannot be registered. The key is checked before the body is read. Requests are counted by key;
- * failed attempts to authenticate by address.
+ * failed attempts to authenticate by address. From an address with too many of them only keys that proved
+ * right here lately are looked up: others behind the same proxy go on, and guesses cost no query.
  */
 import type { Scope } from '@belfry/contract'
 import { BelfryError, scopeAllows } from '@belfry/contract'
 import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Authenticator, Credential } from '../../ports/credentials.ts'
+import type { FailedAttempts } from '../failed-attempts.ts'
+import { createFailedAttempts } from '../failed-attempts.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -26,6 +29,8 @@ export interface RateLimits {
   readonly perKeyPerMinute: number
   /** Failed attempts to authenticate in a minute, from one address. */
   readonly failuresPerMinute: number
+  /** Requests of one key that are answered at the same time, by one process. */
+  readonly inFlightPerKey: number
 }
 
 export async function guardRoutes(
@@ -45,23 +50,15 @@ export async function guardRoutes(
     max: limits.perKeyPerMinute,
     keyGenerator: (request) => request.credential?.keyId ?? request.ip,
   })
-  const failures = app.createRateLimit({
-    max: limits.failuresPerMinute,
-    keyGenerator: (request) => request.ip,
+  const failures = createFailedAttempts({
+    limit: limits.failuresPerMinute,
+    nowMs: () => performance.now(),
   })
 
   app.addHook('onRequest', async (request, reply) => {
     const { access } = request.routeOptions.config
     if (request.is404 || access === 'public' || access === undefined) return
-    const credential = await authenticate(authenticator, request, reply).catch(async (error: unknown) => {
-      if (!(error instanceof BelfryError) || error.code !== 'unauthenticated') throw error
-      // Counted after the fact: a valid key always passes, also where many callers share the address of a
-      // proxy.
-      const failed = await failures(request)
-      throw !failed.isAllowed && failed.isExceeded
-        ? tooMany(reply, failed.ttlInSeconds, 'failed attempts')
-        : error
-    })
+    const credential = await authenticate(authenticator, failures, request, reply)
     request.credential = credential
     const counted = await byKey(request)
     if (!counted.isAllowed && counted.isExceeded)
@@ -76,12 +73,13 @@ export async function guardRoutes(
 
 async function authenticate(
   authenticator: Authenticator,
+  failures: FailedAttempts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Credential> {
   const header = request.headers.authorization
   const key = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1]
-  const credential = key === undefined ? undefined : await authenticator.authenticate(key)
+  const credential = await look(authenticator, failures, key, request.ip, reply)
   if (credential !== undefined) return credential
   void reply.header('www-authenticate', 'Bearer realm="belfry"')
   const message =
@@ -89,6 +87,28 @@ async function authenticate(
       ? 'No API key was given; send it as "Authorization: Bearer bfy_…".'
       : 'The API key is unknown, wrong, revoked or expired; send a valid one ("Authorization: Bearer bfy_…").'
   throw new BelfryError('unauthenticated', message)
+}
+
+/** Looks the key up, unless the address has used up its attempts. */
+async function look(
+  authenticator: Authenticator,
+  failures: FailedAttempts,
+  key: string | undefined,
+  address: string,
+  reply: FastifyReply,
+): Promise<Credential | undefined> {
+  if (key !== undefined && authenticator.provedLately(key)) return authenticator.authenticate(key)
+  const refused = failures.begin(address)
+  if (refused !== undefined) throw tooMany(reply, Math.ceil(refused.waitMs / 1_000), 'failed attempts')
+  if (key === undefined) return undefined
+  try {
+    const credential = await authenticator.authenticate(key)
+    if (credential !== undefined) failures.takeBack(address)
+    return credential
+  } catch (error) {
+    failures.takeBack(address)
+    throw error
+  }
 }
 
 function tooMany(reply: FastifyReply, seconds: number, what: string): BelfryError {

@@ -18,7 +18,8 @@ const tags = [
 
 const description = `Ids are UUIDv7, times RFC 3339 in UTC, durations milliseconds with the unit in the name.
 Unknown fields are refused. Failures are RFC 9457 problems with a stable \`code\`.
-Lists are newest first; pass \`nextCursor\` back as \`cursor\` with the same filters.`
+Lists are newest first; pass \`nextCursor\` back as \`cursor\` with the same filters until it is null. A page
+may hold fewer items than asked for, also none, before the end: with a filter it looks at a bounded stretch.`
 
 export async function describeApi(app: FastifyInstance, version: string): Promise<void> {
   await app.register(swagger, {

@@ -43,14 +43,16 @@ export const accessEndpoints: AccessEndpoints = {
     choose({ credential, body }) {
       const otherTenant = body.tenant !== undefined && body.tenant !== credential.tenantName
       checkGrant(credential, body.scopes, otherTenant)
-      if (!otherTenant) {
+      // the tenant's own role may not make a key that reaches beyond the tenant
+      if (!otherTenant && !body.scopes.includes('platform')) {
         return { as: 'tenant', answer: (call) => makeKey(call, (key) => call.tx.keys.insert(key)) }
       }
       return {
         as: 'platform',
         async answer(call) {
-          const tenant = await call.tx.tenants.findByName(body.tenant ?? '')
-          if (tenant === undefined) throw noSuchTenant(body.tenant ?? '')
+          const name = body.tenant ?? call.credential.tenantName
+          const tenant = await call.tx.tenants.findByName(name)
+          if (tenant === undefined) throw noSuchTenant(name)
           return makeKey(call, (key) => call.tx.tenants.insertKey(tenant.id, key))
         },
       }
@@ -74,9 +76,12 @@ export const accessEndpoints: AccessEndpoints = {
   },
 }
 
-/** The secret is in the answer and nowhere else; an Idempotency-Key keeps the answer without it. */
+/**
+ * The secret is in the answer and nowhere else; an Idempotency-Key keeps the answer without it. A dry run
+ * shows none: it would never work.
+ */
 async function makeKey(
-  { tx, tools, body }: Call<'keyCreate', CommonTx>,
+  { tx, tools, body, query }: Call<'keyCreate', CommonTx>,
   insert: (key: NewKey) => Promise<KeyRecord>,
 ) {
   const nowMs = await tx.nowMs()
@@ -91,7 +96,7 @@ async function makeKey(
   const { name, scopes } = body
   const record = await insert({ id: tools.ids.uuidv7(nowMs), name, prefix, secretHash, scopes, expiresAtMs })
   const view = keyView(record)
-  return { body: { ...view, secret: key }, keptBody: { ...view, secret: null } }
+  return { body: { ...view, secret: query.dryRun ? null : key }, keptBody: { ...view, secret: null } }
 }
 
 function noSuchTenant(name: string): BelfryError {

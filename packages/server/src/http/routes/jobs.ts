@@ -10,7 +10,8 @@ import type { Endpoints } from '../endpoint.ts'
 import { checkIfMatch } from '../etag.ts'
 import { noSuch } from '../missing.ts'
 import { pageById } from '../page.ts'
-import { jobView } from '../views.ts'
+import { withoutMasks } from '../secret-headers.ts'
+import { jobSummaryView, jobView } from '../views.ts'
 
 type JobEndpoints = Pick<Endpoints, 'jobCreate' | 'jobList' | 'jobGet' | 'jobUpdate' | 'jobDelete'>
 
@@ -19,6 +20,7 @@ export const jobEndpoints: JobEndpoints = {
     as: 'tenant',
     async answer({ tx, tools, body }) {
       const { name, description, ...definition } = body
+      withoutMasks(definition.handler, undefined)
       tools.checkTarget(definition.handler)
       const id = tools.ids.uuidv7(await tx.nowMs())
       return answerOf(await tx.jobs.insert({ id, name, description, definition }))
@@ -29,7 +31,7 @@ export const jobEndpoints: JobEndpoints = {
     async answer({ tx, query, credential }) {
       const filter = { name: query.name }
       const scope = { list: 'jobs', tenantId: credential.tenantId, filter }
-      return { body: await pageById(scope, query, (page) => tx.jobs.list(page, filter), jobView) }
+      return { body: await pageById(scope, query, (page) => tx.jobs.list(page, filter), jobSummaryView) }
     },
   },
   jobGet: {
@@ -77,7 +79,7 @@ function answerOf(job: JobRecord) {
 function mergedDefinition(before: JobDefinition, change: JobUpdate): JobDefinition {
   const retry = Object.entries(change.retry ?? {}).filter(([, value]) => value !== undefined)
   return {
-    handler: change.handler ?? before.handler,
+    handler: change.handler === undefined ? before.handler : withoutMasks(change.handler, before.handler),
     retry: { ...before.retry, ...Object.fromEntries(retry) },
     attemptTimeoutMs: change.attemptTimeoutMs ?? before.attemptTimeoutMs,
     delivery: change.delivery ?? before.delivery,

@@ -2,15 +2,16 @@
  * Endpoints of runs: started on demand, listed, looked at, canceled. The state of a run follows from where it
  * stands, so nothing is written here but the places.
  */
-import { BelfryError } from '@belfry/contract'
+import { BelfryError, maxShownAttempts } from '@belfry/contract'
 import { makeRun } from '../../engine/catalog/run-maker.ts'
 import type { CatalogTx, RunRecord } from '../../ports/catalog.ts'
 import type { Effect, Endpoints } from '../endpoint.ts'
+import { readCursor, readNumber } from '../cursor.ts'
 import { noSuch, noSuchJob } from '../missing.ts'
-import { pageById } from '../page.ts'
-import { runSummaryView, runView } from '../views.ts'
+import { cut, pageById } from '../page.ts'
+import { attemptViews, runSummaryView, runView } from '../views.ts'
 
-type RunEndpoints = Pick<Endpoints, 'runCreate' | 'runList' | 'runGet' | 'runCancel'>
+type RunEndpoints = Pick<Endpoints, 'runCreate' | 'runList' | 'runGet' | 'attemptList' | 'runCancel'>
 
 const suggestionLimit = 200
 /** How often a cancel looks again at a run that moves on between two looks. */
@@ -28,6 +29,7 @@ export const runEndpoints: RunEndpoints = {
         tenantId: credential.tenantId,
         nowMs: await tx.nowMs(),
       }
+      await tools.tags.ready([body.queue ?? template.definition.queue])
       const run = makeRun(parts, template, {
         source: 'manual',
         scheduleId: null,
@@ -73,6 +75,28 @@ export const runEndpoints: RunEndpoints = {
     as: 'tenant',
     answer: async ({ tx, params }) => ({ body: runView(await stored(tx, params.id)) }),
   },
+  attemptList: {
+    as: 'tenant',
+    async answer({ tx, params, query, credential }) {
+      const { limit, cursor } = query
+      const scope = { list: 'attempts', tenantId: credential.tenantId, filter: { run: params.id } }
+      const before = readCursor(scope, cursor, readNumber)
+      const run = await tx.runs.find(params.id, { before, limit: limit + 1 })
+      if (run === undefined) throw noSuch('run', params.id)
+      // the one under way is newer than all that ended
+      const items = attemptViews(before === null ? run : { ...run, present: null })
+      const found = { items, lookedTo: null }
+      return {
+        body: cut(
+          scope,
+          limit,
+          found,
+          (attempt) => attempt.number,
+          (attempt) => attempt,
+        ),
+      }
+    },
+  },
   runCancel: {
     as: 'tenant',
     async answer({ tx, params, after }) {
@@ -83,7 +107,7 @@ export const runEndpoints: RunEndpoints = {
 }
 
 async function stored(tx: CatalogTx, id: string): Promise<RunRecord> {
-  const run = await tx.runs.find(id)
+  const run = await tx.runs.find(id, { before: null, limit: maxShownAttempts })
   if (run === undefined) throw noSuch('run', id)
   return run
 }

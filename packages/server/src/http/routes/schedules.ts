@@ -3,16 +3,18 @@
  * engine/catalog/schedule-editor.ts; here it is read, locked, written and hinted.
  */
 import type { ScheduleCreate } from '@belfry/contract'
-import { jobDefinitionSchema } from '@belfry/contract'
+import { jobDefinitionSchema, maxShownAttempts } from '@belfry/contract'
+import { shardOf } from '../../domain/shard.ts'
 import { makeRun } from '../../engine/catalog/run-maker.ts'
 import { planEdit, planNewSchedule, planPause, planResume } from '../../engine/catalog/schedule-editor.ts'
-import type { CatalogTx, ScheduleChange, ScheduleRecord } from '../../ports/catalog.ts'
-import { readCursor } from '../cursor.ts'
+import type { CatalogTx, ScheduleChange, ScheduleRecord, ScheduleSummaryRecord } from '../../ports/catalog.ts'
+import { readCursor, readInstantMs } from '../cursor.ts'
 import type { Effect, Endpoints, Tools } from '../endpoint.ts'
 import { checkIfMatch } from '../etag.ts'
 import { noSuch, noSuchJob } from '../missing.ts'
 import { cut, pageById } from '../page.ts'
-import { occurrenceView, runView, scheduleView } from '../views.ts'
+import { withoutMasks } from '../secret-headers.ts'
+import { occurrenceView, runView, scheduleSummaryView, scheduleView } from '../views.ts'
 
 type ScheduleEndpoints = Pick<
   Endpoints,
@@ -49,7 +51,7 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       const { name, state, jobId } = query
       const filter = { name, state, jobId }
       const scope = { list: 'schedules', tenantId: credential.tenantId, filter }
-      const view = (schedule: ScheduleRecord) => scheduleView(schedule, tools.zones)
+      const view = (schedule: ScheduleSummaryRecord) => scheduleSummaryView(schedule, tools.zones)
       return { body: await pageById(scope, query, (page) => tx.schedules.list(page, filter), view) }
     },
   },
@@ -100,6 +102,7 @@ export const scheduleEndpoints: ScheduleEndpoints = {
         nowMs: await tx.nowMs(),
       }
       const input = body.input === undefined ? schedule.input : body.input
+      await tools.tags.ready([template.definition.queue])
       const run = makeRun(parts, template, {
         source: 'trigger',
         scheduleId: schedule.id,
@@ -109,7 +112,7 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       await tx.runs.insert(run)
       after({ kind: 'hint', hint: { topic: 'ready', key: run.queue } })
       after({ kind: 'enqueued', queue: run.queue, source: 'trigger' })
-      const stored = await tx.runs.find(run.id)
+      const stored = await tx.runs.find(run.id, { before: null, limit: maxShownAttempts })
       if (stored === undefined) throw noSuch('run', run.id)
       return { body: runView(stored), location: `/v1/runs/${run.id}` }
     },
@@ -120,18 +123,18 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       const { outcome, from, to, limit, cursor } = query
       const filter = { schedule: params.id, outcome, from, to }
       const scope = { list: 'occurrences', tenantId: credential.tenantId, filter }
-      const before = readCursor(scope, cursor, /^-?\d{1,16}$/)
+      const before = readCursor(scope, cursor, readInstantMs)
       if (!(await tx.schedules.everExisted(params.id))) throw noSuch('schedule', params.id)
       const found = await tx.schedules.occurrences(
         params.id,
-        { beforeMs: before === null ? null : Number(before), limit: limit + 1 },
+        { beforeMs: before, limit: limit + 1 },
         {
           outcome,
           fromMs: from === undefined ? null : Date.parse(from),
           toMs: to === undefined ? null : Date.parse(to),
         },
       )
-      const body = cut(scope, limit, found, (item) => String(item.scheduledForMs), occurrenceView)
+      const body = cut(scope, limit, found, (item) => item.scheduledForMs, occurrenceView)
       return { body }
     },
   },
@@ -145,6 +148,7 @@ async function jobOf(tx: CatalogTx, tools: Tools, body: ScheduleCreate, nowMs: n
     if (job === undefined) throw noSuchJob(name, await tx.jobs.names(suggestionLimit))
     return job.id
   }
+  withoutMasks(body.handler, undefined)
   tools.checkTarget(body.handler)
   const { handler, retry, attemptTimeoutMs, delivery, queue } = body
   const definition = jobDefinitionSchema.parse({ handler, retry, attemptTimeoutMs, delivery, queue })
@@ -180,8 +184,6 @@ async function read(tx: CatalogTx, tools: Tools, id: string) {
   return { body: scheduleView(schedule, tools.zones), version: schedule.version }
 }
 
-/** As belfry.shard_of(): the low six bits of the last byte. */
 function timerHint(id: string): Effect {
-  const shard = Number.parseInt(id.slice(-2), 16) & 63
-  return { kind: 'hint', hint: { topic: 'timers', key: String(shard) } }
+  return { kind: 'hint', hint: { topic: 'timers', key: String(shardOf(id)) } }
 }

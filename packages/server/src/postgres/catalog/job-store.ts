@@ -3,7 +3,7 @@
  * need without reading JSON.
  */
 import type { JobDefinition } from '@belfry/contract'
-import type { JobRecord, JobStore } from '../../ports/catalog.ts'
+import type { JobRecord, JobStore, JobSummaryRecord } from '../../ports/catalog.ts'
 import type { Transaction } from '../database.ts'
 import type { JobRow } from '../statements/jobs.ts'
 import * as statements from '../statements/jobs.ts'
@@ -21,10 +21,13 @@ export function createJobStore(tx: Transaction): JobStore {
     lock: async (id) => first(await tx.query(statements.lockJob, [id])),
     holdByName: async (name) => first(await tx.query(statements.holdJobByName, [name])),
     names: async (limit) => (await tx.query(statements.listJobNames, [limit])).map((row) => row.name),
-    async list({ beforeId, limit }, filter) {
-      return (await tx.query(statements.listJobs, [beforeId ?? lastId, limit, filter.name ?? null])).map(
-        jobRecord,
-      )
+    async list({ beforeId, limit }, { name }) {
+      const page = [beforeId ?? lastId, limit] as const
+      const rows =
+        name === undefined
+          ? await tx.query(statements.listJobs, page)
+          : await tx.query(statements.listJobsNamed, [...page, name])
+      return rows.map(summaryRecord)
     },
     async update(id, { description, definition }) {
       return jobRecord(
@@ -44,12 +47,16 @@ function columnsOf(description: string, definition: JobDefinition) {
 }
 
 function jobRecord(row: JobRow): JobRecord {
+  return { ...summaryRecord(row), definition: row.definition as JobDefinition }
+}
+
+function summaryRecord(row: JobRow): JobSummaryRecord {
   return {
     id: row.id,
     name: row.name,
     description: row.description,
     version: row.version,
-    definition: row.definition as JobDefinition,
+    definition: row.definition as JobSummaryRecord['definition'],
     createdAtMs: msOf(row.created_at),
     updatedAtMs: msOf(row.updated_at),
   }

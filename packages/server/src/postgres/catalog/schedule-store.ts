@@ -3,6 +3,7 @@
  * transaction does.
  */
 import type { JsonValue, OccurrenceReason } from '@belfry/contract'
+import { BelfryError } from '@belfry/contract'
 import type { StoredSpec } from '../../domain/stored-spec.ts'
 import type {
   CatchUp,
@@ -10,11 +11,15 @@ import type {
   ScheduleRecord,
   ScheduleSettings,
   ScheduleStore,
+  ScheduleSummaryRecord,
 } from '../../ports/catalog.ts'
 import type { Transaction } from '../database.ts'
-import type { OccurrenceRow, ScheduleRow } from '../statements/schedules.ts'
+import type { OccurrenceRow, ScheduleRow, ScheduleSummaryRow } from '../statements/schedules.ts'
 import * as statements from '../statements/schedules.ts'
 import { isoOf, isoOrNull, lastId, msOf, msOrNull, refusingTaken } from './values.ts'
+
+/** How many rows are looked at for a page, where not all of them pass. */
+const mostLooked = 5_000
 
 export function createScheduleStore(tx: Transaction): ScheduleStore {
   const first = (rows: readonly ScheduleRow[]): ScheduleRecord | undefined => rows.map(scheduleRecord)[0]
@@ -27,14 +32,28 @@ export function createScheduleStore(tx: Transaction): ScheduleStore {
     },
     find: async (id) => first(await tx.query(statements.findSchedule, [id])),
     async lock(id) {
-      await tx.query(statements.lockTimer, [id])
-      return first(await tx.query(statements.lockSchedule, [id]))
+      // sent together, done one after the other
+      const [, , newTimer, rows] = await Promise.all([
+        tx.query(statements.lockTimer, [id]),
+        tx.query(statements.lockSchedule, [id]),
+        tx.query(statements.lockNewTimer, [id]),
+        tx.query(statements.findSchedule, [id]),
+      ])
+      const schedule = first(rows)
+      if (schedule !== undefined && schedule.next !== null && newTimer.length === 0) {
+        throw new BelfryError('serialization_conflict', 'The schedule was resumed just now; try again.')
+      }
+      return schedule
     },
     async list({ beforeId, limit }, { name, state, jobId }) {
-      const filter = [name ?? null, state ?? null, jobId ?? null] as const
-      return (await tx.query(statements.listSchedules, [beforeId ?? lastId, limit, ...filter])).map(
-        scheduleRecord,
-      )
+      const look = state === undefined && jobId === undefined ? limit : mostLooked
+      const wanted = [beforeId ?? lastId, limit, state ?? null, jobId ?? null, look] as const
+      const rows =
+        name === undefined
+          ? await tx.query(statements.listSchedules, wanted)
+          : await tx.query(statements.listSchedulesNamed, [...wanted, name])
+      const items = rows.flatMap((row) => (row.id === null ? [] : [summaryRecord(row)]))
+      return { items, lookedTo: rows[0]?.looked_to ?? null }
     },
     async change(id, { settings, state, pausedReason, timer }) {
       const genStep = timer.kind === 'keep' ? 0 : 1
@@ -59,8 +78,10 @@ export function createScheduleStore(tx: Transaction): ScheduleStore {
         fromText,
         limit,
         outcome ?? null,
+        outcome === undefined ? limit : mostLooked,
       ])
-      return rows.map(occurrenceRecord)
+      const items = rows.flatMap((row) => (row.schedule_id === null ? [] : [occurrenceRecord(row)]))
+      return { items, lookedTo: msOrNull(rows[0]?.looked_to ?? null) }
     },
   }
 }
@@ -82,6 +103,10 @@ function columnsOf(settings: ScheduleSettings) {
 }
 
 function scheduleRecord(row: ScheduleRow): ScheduleRecord {
+  return { ...summaryRecord(row), input: row.has_input ? (row.input as JsonValue) : undefined }
+}
+
+function summaryRecord(row: ScheduleSummaryRow): ScheduleSummaryRecord {
   const { scheduled_for: scheduledFor, due_at: dueAt } = row
   return {
     id: row.id,
@@ -97,7 +122,6 @@ function scheduleRecord(row: ScheduleRow): ScheduleRecord {
     jitterMs: row.jitter_ms,
     catchUp: row.catch_up as CatchUp,
     overlap: row.overlap,
-    input: row.has_input ? (row.input as JsonValue) : undefined,
     state: row.state,
     pausedReason: row.paused_reason,
     pausedAtMs: msOrNull(row.paused_at),

@@ -22,6 +22,11 @@ export function only<Row>(rows: readonly Row[]): Row {
   return row
 }
 
+/** Whether a statement gave up waiting for a lock. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '55P03'
+}
+
 /** Runs a write; a violated unique index of the given name becomes `name_taken`. */
 export async function refusingTaken<T>(constraint: string, words: string, write: Promise<T>): Promise<T> {
   try {

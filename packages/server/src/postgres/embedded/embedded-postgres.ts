@@ -16,7 +16,7 @@
  * stays as an orphan, harmless but idle, until the next start on the data directory stops it. Never two on
  * one.
  */
-import { mkdirSync, realpathSync } from 'node:fs'
+import { existsSync, mkdirSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BelfryError } from '@belfry/contract'
@@ -33,7 +33,7 @@ import { startPostmaster, stopPostmaster } from './postmaster.ts'
 import { openServerLog } from './server-log.ts'
 import { discardSocketDirectory, prepareSocketDirectory } from './socket-directory.ts'
 import { recordedSocketDirectory, socketPath } from './socket-directory.ts'
-import { chooseRunAs, ensureReachable } from './unprivileged.ts'
+import { chooseRunAs, ensureReachable, sharedUserWarning } from './unprivileged.ts'
 
 export type EmbeddedPostgresOptions = {
   readonly dataDir: string
@@ -103,6 +103,8 @@ async function startOwned(
 ): Promise<EmbeddedPostgres> {
   const clusterDir = join(dataDir, 'postgres')
   const runAs = chooseRunAs(clusterDir)
+  const warning = sharedUserWarning(runAs, !existsSync(clusterDir))
+  if (warning !== undefined) options.log('warn', warning)
   ensureReachable(dataDir, runAs)
   const binaries = findBinaries(runAs, options.binaries)
   const orphan = await clearLeftovers(clusterDir)

@@ -1,10 +1,12 @@
 /**
  * The log of the embedded server, `<dataDir>/postgres.log`. Postgres writes to the file itself (no pipe: a
  * busy or dead Belfry must never block a backend, and lines survive Belfry). The file is capped: at 10 MB
- * it is copied to `postgres.log.1` and emptied in place, which is safe because every writer appends; lines
- * of that instant may be lost.
+ * it becomes `postgres.log.1`. Before a start it is renamed; while Postgres has it open, it is copied in the
+ * background and emptied in place, which is safe because every writer appends; lines of that instant may be
+ * lost.
  */
-import { closeSync, copyFileSync, openSync, readSync, statSync, truncateSync } from 'node:fs'
+import { closeSync, openSync, readSync, renameSync, statSync } from 'node:fs'
+import { copyFile, stat, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const maxLogBytes = 10 * 1024 * 1024
@@ -23,9 +25,16 @@ export type ServerLog = {
 
 export function openServerLog(dataDir: string): ServerLog {
   const path = join(dataDir, 'postgres.log')
+  if (isFull(statSync(path, { throwIfNoEntry: false }))) renameSync(path, `${path}.1`)
   closeSync(openSync(path, 'a', 0o600))
-  capLog(path)
-  const timer = setInterval(capLog, checkEveryMs, path)
+  let capping = false
+  const timer = setInterval(() => {
+    if (capping) return
+    capping = true
+    void capLog(path).finally(() => {
+      capping = false
+    })
+  }, checkEveryMs)
   timer.unref()
   return {
     path,
@@ -36,13 +45,18 @@ export function openServerLog(dataDir: string): ServerLog {
   }
 }
 
-function capLog(path: string): void {
+function isFull(info: { readonly size: number } | undefined): boolean {
+  return info !== undefined && info.size >= maxLogBytes
+}
+
+/** Never rejects: a full disk must not take the server down; the next check tries again. */
+export async function capLog(path: string): Promise<void> {
   try {
-    if (statSync(path).size < maxLogBytes) return
-    copyFileSync(path, `${path}.1`)
-    truncateSync(path, 0)
+    if (!isFull(await stat(path))) return
+    await copyFile(path, `${path}.1`)
+    await truncate(path, 0)
   } catch {
-    // A full disk must not take the server down; the next check tries again.
+    // the next check tries again
   }
 }
 

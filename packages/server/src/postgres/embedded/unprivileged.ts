@@ -1,8 +1,9 @@
 /**
  * Postgres refuses to run as root. When Belfry is started by root, the embedded server runs as an
- * unprivileged user: the owner of an existing data directory, else `postgres`, else `nobody`, else the
- * first ordinary user of /etc/passwd. Started by anybody else, it runs as that user and this file changes
- * nothing.
+ * unprivileged user: the owner of an existing data directory, else `postgres`, else `belfry`, else `nobody`,
+ * else the first ordinary user of /etc/passwd. Whoever runs as that user is let in by the socket as a
+ * superuser of the store, so the last two, who are others as well, come with a warning. Started by anybody
+ * else, it runs as that user and this file changes nothing.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, lchownSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
@@ -13,6 +14,9 @@ import { BelfryError } from '@belfry/contract'
 /** Whom the server runs as; `undefined` means: as this process. */
 export type RunAs = { readonly uid: number; readonly gid: number; readonly name: string } | undefined
 
+/** Users that exist for a database, or for Belfry. */
+const ownUsers = ['postgres', '_postgres', 'belfry']
+
 /** Picks the user for the server whose data lies (or will lie) in `clusterDir`. */
 export function chooseRunAs(clusterDir: string): RunAs {
   if (process.getuid?.() !== 0) return undefined
@@ -22,7 +26,7 @@ export function chooseRunAs(clusterDir: string): RunAs {
     const known = users.find((user) => user.uid === owner.uid)
     return { uid: owner.uid, gid: owner.gid, name: known?.name ?? `uid ${owner.uid}` }
   }
-  const named = ['postgres', '_postgres', 'nobody'].map((name) => users.find((user) => user.name === name))
+  const named = [...ownUsers, 'nobody'].map((name) => users.find((user) => user.name === name))
   const chosen = named.find((user) => user !== undefined) ?? users[0]
   if (chosen === undefined) {
     const message =
@@ -31,6 +35,20 @@ export function chooseRunAs(clusterDir: string): RunAs {
     throw new BelfryError('invalid_config', message)
   }
   return chosen
+}
+
+/**
+ * What to say about a user that others run as too; undefined where there is nothing to say. Whose data
+ * directory is there already is the choice of whoever made it, but for `nobody`.
+ */
+export function sharedUserWarning(runAs: RunAs, isNew: boolean): string | undefined {
+  if (runAs === undefined || ownUsers.includes(runAs.name) || !(isNew || runAs.name === 'nobody'))
+    return undefined
+  return (
+    `Belfry runs as root, so its Postgres runs as the user ${runAs.name}, and every other process of that ` +
+    'user may read and change the store. Make a user for it (useradd --system belfry) before the first ' +
+    'start, or start Belfry as an ordinary user.'
+  )
 }
 
 /** Spawn options that make a child run as that user. */

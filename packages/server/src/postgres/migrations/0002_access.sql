@@ -31,7 +31,11 @@ ALTER TABLE belfry.api_key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.tenant TO belfry_app USING (id = belfry.tenant_id());
 CREATE POLICY platform ON belfry.tenant TO belfry_platform USING (true) WITH CHECK (true);
 CREATE POLICY engine ON belfry.tenant TO belfry_engine USING (true);
-CREATE POLICY app ON belfry.api_key TO belfry_app
+-- a tenant's own role makes no key that reaches beyond the tenant, but may revoke one
+CREATE POLICY app_select ON belfry.api_key FOR SELECT TO belfry_app USING (tenant_id = belfry.tenant_id());
+CREATE POLICY app_insert ON belfry.api_key FOR INSERT TO belfry_app
+  WITH CHECK (tenant_id = belfry.tenant_id() AND NOT 'platform' = ANY (scopes));
+CREATE POLICY app_update ON belfry.api_key FOR UPDATE TO belfry_app
   USING (tenant_id = belfry.tenant_id()) WITH CHECK (tenant_id = belfry.tenant_id());
 CREATE POLICY platform ON belfry.api_key TO belfry_platform USING (true) WITH CHECK (true);
 

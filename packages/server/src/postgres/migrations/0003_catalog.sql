@@ -1,5 +1,6 @@
 -- What people define: jobs (versioned) and schedules. Wide rows that change when a person changes them; nothing that
--- moves at each fire stands here (that is belfry.timer).
+-- moves at each fire stands here (that is belfry.timer). Policies look at a row's own tenant only; that what a row names
+-- is of the same tenant is held by the keys here, and by the joins of the engine where there are none (hot tables).
 
 CREATE TABLE belfry.job (
   id uuid PRIMARY KEY,
@@ -17,7 +18,7 @@ CREATE TABLE belfry.job (
   deleted_at timestamptz
 );
 CREATE UNIQUE INDEX job_name ON belfry.job (tenant_id, name) WHERE deleted_at IS NULL;
-CREATE INDEX job_list ON belfry.job (tenant_id, id);
+CREATE UNIQUE INDEX job_list ON belfry.job (tenant_id, id);
 
 -- Every version there ever was: runs name the one they were made with.
 CREATE TABLE belfry.job_version (
@@ -26,7 +27,8 @@ CREATE TABLE belfry.job_version (
   tenant_id uuid NOT NULL,
   definition jsonb NOT NULL,
   created_at timestamptz NOT NULL DEFAULT belfry.now(),
-  PRIMARY KEY (job_id, version)
+  PRIMARY KEY (tenant_id, job_id, version),
+  CONSTRAINT job_version_job FOREIGN KEY (tenant_id, job_id) REFERENCES belfry.job (tenant_id, id)
 );
 
 CREATE TABLE belfry.schedule (
@@ -54,11 +56,12 @@ CREATE TABLE belfry.schedule (
   version integer NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT belfry.now(),
   updated_at timestamptz NOT NULL DEFAULT belfry.now(),
-  deleted_at timestamptz
+  deleted_at timestamptz,
+  CONSTRAINT schedule_of_job FOREIGN KEY (tenant_id, job_id) REFERENCES belfry.job (tenant_id, id)
 );
 CREATE UNIQUE INDEX schedule_name ON belfry.schedule (tenant_id, name) WHERE deleted_at IS NULL;
 CREATE INDEX schedule_list ON belfry.schedule (tenant_id, id);
-CREATE INDEX schedule_job ON belfry.schedule (job_id) WHERE deleted_at IS NULL;
+CREATE INDEX schedule_job ON belfry.schedule (tenant_id, job_id) WHERE deleted_at IS NULL;
 
 ALTER TABLE belfry.job ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE belfry.job_version ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;

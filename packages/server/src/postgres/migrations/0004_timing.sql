@@ -88,6 +88,8 @@ GRANT SELECT, INSERT, DELETE ON belfry.delayed TO belfry_app;
 GRANT SELECT ON belfry.occurrence TO belfry_app;
 GRANT SELECT, UPDATE, DELETE ON belfry.timer TO belfry_engine;
 GRANT SELECT, INSERT, DELETE ON belfry.delayed TO belfry_engine;
+-- no more than a row lock needs: runs are released in one order by all nodes
+GRANT UPDATE (due_at) ON belfry.delayed TO belfry_engine;
 GRANT SELECT, INSERT ON belfry.occurrence TO belfry_engine;
 GRANT SELECT, INSERT, UPDATE, DELETE ON belfry.scheduler_node TO belfry_engine;
 GRANT SELECT, UPDATE ON belfry.shard_term TO belfry_engine;

@@ -24,8 +24,8 @@ CREATE TABLE belfry.run (
   created_at timestamptz NOT NULL DEFAULT belfry.now(),
   PRIMARY KEY (tenant_id, id)
 ) PARTITION BY RANGE (id);
-CREATE INDEX run_job ON belfry.run (job_id, id);
-CREATE INDEX run_schedule ON belfry.run (schedule_id, id) WHERE schedule_id IS NOT NULL;
+CREATE INDEX run_job ON belfry.run (tenant_id, job_id, id);
+CREATE INDEX run_schedule ON belfry.run (tenant_id, schedule_id, id) WHERE schedule_id IS NOT NULL;
 
 CREATE TABLE belfry.ready (
   run_id uuid PRIMARY KEY,
@@ -53,6 +53,8 @@ CREATE TABLE belfry.ready (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 CREATE INDEX ready_claim ON belfry.ready (queue, handler, tag, run_id) WHERE session_id IS NULL;
 CREATE INDEX ready_held ON belfry.ready (session_id, run_id) WHERE session_id IS NOT NULL;
+-- Which tenants have something ready, and in which queues: for workers of every queue, who share out by tenant.
+CREATE INDEX ready_tenant ON belfry.ready (tenant_id, queue) WHERE session_id IS NULL;
 
 -- A worker's lease: one row, renewed by heartbeat; every run that it holds hangs on it.
 CREATE TABLE belfry.session (

@@ -1,7 +1,7 @@
 -- Idempotency-Key of API requests: the first answer, kept for a day and given again to the same request. The
 -- row is written in the transaction that does the work, so both are there or neither is: it is inserted
--- first, which makes a second request with the same key wait at the primary key, and gets its answer last.
--- Nobody ever sees it without one.
+-- first, which makes a second request with the same key wait at the primary key (for a moment; then it is told
+-- to come back), and gets its answer last. Nobody ever sees it without one.
 
 CREATE TABLE belfry.idempotency_key (
   tenant_id uuid NOT NULL,

@@ -6,9 +6,10 @@
  *
  * Worker and rescuer send the same statement but for the session: one for all rows, or one a row. Rows are
  * looked up and locked one by one by their key: a join may be planned as a walk over the whole table while
- * statistics are old.
+ * statistics are old. They are locked in the order of their ids, whatever order the caller has them in: two
+ * who end the same runs at the same time would wait for each other otherwise.
  */
-import { statement } from '../statement.ts'
+import { byIndex, statement } from '../statement.ts'
 
 export type AppliedRow = {
   readonly now_ms: number
@@ -43,7 +44,7 @@ const arrays = `$1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6
 const endAttempts = (source: string, sessionId: string): string => `
 WITH held AS MATERIALIZED (
   SELECT ending.*, mine.*, ending.run_state IS NULL AND mine.cancel_requested_at IS NOT NULL AS canceled
-  FROM ${source}
+  FROM (SELECT * FROM ${source} ORDER BY run_id) AS ending
   CROSS JOIN LATERAL (
     SELECT ready.tenant_id, ready.job_id, ready.job_version, ready.queue, ready.handler, ready.priority,
       ready.timeout_ms, ready.attempt, ready.session_id, ready.crash_count, ready.failure_count,
@@ -85,6 +86,7 @@ FROM (VALUES (1)) AS one (row) LEFT JOIN verdict ON true`
 export const completeAttempts = statement<AppliedRow, [...EndColumns, sessionId: string]>(
   'belfry_complete_attempts',
   endAttempts(`unnest(${arrays}) AS ending (${columns})`, '$15::uuid'),
+  byIndex,
 )
 
 /** Ends attempts whose sessions are gone or whose deadline passed. */
@@ -94,6 +96,7 @@ export const rescueAttempts = statement<AppliedRow, [...EndColumns, sessionIds: 
     `unnest(${arrays}, $15::uuid[]) AS ending (${columns}, lost_session_id)`,
     'ending.lost_session_id',
   ),
+  byIndex,
 )
 
 /**
@@ -123,4 +126,5 @@ CROSS JOIN LATERAL (
     AND attempt.outcome = ending.outcome AND attempt.ended_at = to_timestamp(ending.ended_ms / 1000)
   OFFSET 0
 ) AS written`,
+  byIndex,
 )

@@ -4,6 +4,12 @@
  */
 import { statement } from '../statement.ts'
 
+/** Limit for each wait for a lock, until the end of the transaction or the next such call; '0': none. */
+export const limitLockWait = statement<unknown, [limit: string]>(
+  'idempotency_limit_lock_wait',
+  `SELECT set_config('lock_timeout', $1, true)`,
+)
+
 /**
  * Takes the key: one row if it was free (or had run out), none if an answer is kept with it. While another
  * transaction holds it, this waits for its end.

@@ -76,14 +76,20 @@ WHERE j.tenant_id = belfry.tenant_id() AND j.name = $1 AND j.deleted_at IS NULL
 FOR KEY SHARE`,
 )
 
-/** Newest first, a page at a time; all, or the one of a name. */
-export const listJobs = statement<JobRow, [beforeId: string, limit: number, name: string | null]>(
-  'job_list',
-  `
-SELECT ${columns} FROM belfry.job j
-WHERE j.tenant_id = belfry.tenant_id() AND j.id < $1 AND j.deleted_at IS NULL
-  AND ($3::text IS NULL OR j.name = $3)
-ORDER BY j.id DESC LIMIT $2`,
+const listed = (name: string) => `
+SELECT j.id, j.name, j.description, j.version, j.created_at, j.updated_at,
+       j.definition #- '{handler,body}' #- '{handler,headers}' AS definition
+FROM belfry.job j
+WHERE j.tenant_id = belfry.tenant_id() AND j.id < $1 AND j.deleted_at IS NULL ${name}
+ORDER BY j.id DESC LIMIT $2`
+
+/** Newest first, a page at a time, without what may be large. */
+export const listJobs = statement<JobRow, [beforeId: string, limit: number]>('job_list', listed(''))
+
+/** The one of a name. */
+export const listJobsNamed = statement<JobRow, [beforeId: string, limit: number, name: string]>(
+  'job_list_named',
+  listed('AND j.name = $3'),
 )
 
 /** Names to suggest when one is not found. */
@@ -114,6 +120,7 @@ export type RunTemplateRow = {
   job_id: string
   job_version: number
   definition: unknown
+  /** 1 for every tenant so far: no route sets it. */
   tenant_weight: number
 }
 

@@ -13,18 +13,48 @@ export const limitLockWait = statement<unknown>(
   "SELECT set_config('lock_timeout', '2s', true)",
 )
 
-/** `days` days from yesterday, by database time. */
-export const makePartitions = statement<{ readonly name: string }, [days: number]>(
-  'belfry_make_partitions',
+/** Days (UTC, by database time) that lack a partition and need one, the most urgent first. */
+export const listMissingDays = statement<
+  { readonly day: string },
+  [aheadDays: number, retentionDays: number, limit: number]
+>(
+  'belfry_list_missing_days',
   `
-SELECT name FROM belfry.make_partitions((belfry.now() AT TIME ZONE 'UTC')::date - 1, $1) AS made (name)`,
+SELECT day FROM (SELECT (belfry.now() AT TIME ZONE 'UTC')::date AS today) AS clock,
+  belfry.missing_days(today, $1::int, today - $2::int, $3::int) AS missing (day)`,
 )
 
-/** Drops the days before the retention, by database time; answers their names. */
-export const dropPartitions = statement<{ readonly name: string }, [retentionDays: number]>(
-  'belfry_drop_partitions',
+/** Makes what a day lacks; answers the names. */
+export const makePartitions = statement<{ readonly name: string }, [day: string]>(
+  'belfry_make_partitions',
+  'SELECT name FROM belfry.make_partitions($1::date) AS made (name)',
+)
+
+/** Days before the retention, by database time, that still have partitions; oldest first. */
+export const listOldDays = statement<{ readonly day: string }, [retentionDays: number, limit: number]>(
+  'belfry_list_old_days',
   `
-SELECT name FROM belfry.drop_partitions((belfry.now() AT TIME ZONE 'UTC')::date - $1::int) AS dropped (name)`,
+SELECT DISTINCT to_date(right(c.relname, 8), 'YYYYMMDD') AS day
+FROM pg_catalog.pg_inherits i
+JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
+WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'occurrence')
+  AND c.relname ~ '_[0-9]{8}$'
+  AND to_date(right(c.relname, 8), 'YYYYMMDD') < (belfry.now() AT TIME ZONE 'UTC')::date - $1::int
+ORDER BY day LIMIT $2`,
+)
+
+/** Drops the partitions of a day, except those in which a run is still alive; answers their names. */
+export const dropPartitions = statement<{ readonly name: string }, [day: string]>(
+  'belfry_drop_partitions',
+  'SELECT name FROM belfry.drop_partitions($1::date) AS dropped (name)',
+)
+
+/** Deletes from the default partitions what is older than the retention, at most `limit` rows a table. */
+export const pruneDefault = statement<{ readonly count: number }, [retentionDays: number, limit: number]>(
+  'belfry_prune_default',
+  `
+SELECT belfry.prune_default((belfry.now() AT TIME ZONE 'UTC')::date - $1::int, $2::int) AS count`,
 )
 
 /** Deletes keys that ran out, oldest first, at most `limit` at once. */

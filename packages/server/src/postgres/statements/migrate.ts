@@ -46,13 +46,73 @@ export const findLedger = statement<{ readonly found: boolean }>(
 
 export const insertLedgerRow = 'INSERT INTO belfry.migration (id, name, checksum) VALUES ($1, $2, $3)'
 
-/** Belfry's roles that the login $1 cannot become yet. */
-export const rolesWithoutMember = `
-SELECT rolname AS role FROM pg_catalog.pg_roles
+/**
+ * From Postgres 16 on, who is a member of a role may yet be kept from becoming it, and a membership can be
+ * for that alone (`selective`).
+ */
+const rolesBeyond = (login: string): string => `
+SELECT rolname AS role, ${login}::text AS login,
+  current_setting('server_version_num')::int >= 160000 AS selective
+FROM pg_catalog.pg_roles
 WHERE rolname IN ('belfry_app', 'belfry_engine', 'belfry_platform')
-  AND NOT pg_has_role($1::name, oid, 'MEMBER')`
+  AND NOT pg_has_role(${login}, oid,
+    CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END)`
 
-/** Both are quoted identifiers: utility commands take no parameters. */
-export function grantRole(role: string, login: string): string {
-  return `GRANT ${role} TO ${login}`
+export type RoleBeyondRow = { readonly role: string; readonly login: string; readonly selective: boolean }
+
+/** Belfry's roles that the login $1 cannot become yet. */
+export const rolesWithoutMember = rolesBeyond('$1::text::name')
+
+/**
+ * Belfry's roles that who migrates may grant and not become: from Postgres 16 on, those that it made itself.
+ * It is often the login of the first server as well.
+ */
+export const rolesToTake = `
+${rolesBeyond('current_user')} AND pg_has_role(current_user, oid, 'MEMBER WITH ADMIN OPTION')`
+
+/** Belfry's roles that the login itself cannot become: then it can do nothing. */
+export const listRolesBeyond = statement<RoleBeyondRow>(
+  'belfry_list_roles_beyond',
+  `${rolesBeyond('current_user')} ORDER BY rolname`,
+)
+
+/**
+ * `roles` and `login` are quoted identifiers: utility commands take no parameters. Where the server can tell
+ * the two apart, the login may become the roles and does not have their rights outside of that.
+ */
+export function grantRoles(roles: string, login: string, selective: boolean): string {
+  return `GRANT ${roles} TO ${login}${selective ? ' WITH INHERIT FALSE, SET TRUE' : ''}`
 }
+
+/** Takes an attribute from a login, whose name is a quoted identifier. */
+export function withhold(login: string, attribute: 'BYPASSRLS' | 'INHERIT'): string {
+  return `ALTER ROLE ${login} NO${attribute}`
+}
+
+export type LoginRow = {
+  readonly login: string
+  readonly superuser: boolean
+  readonly bypasses: boolean
+  readonly owns: boolean
+  readonly inherits: readonly string[]
+  readonly selective: boolean
+}
+
+/** What the login may do outside of Belfry's roles; it should be nothing. */
+export const describeLogin = statement<LoginRow>(
+  'belfry_describe_login',
+  `
+SELECT rolname::text AS login, rolsuper AS superuser, rolbypassrls AS bypasses,
+       EXISTS (
+         SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         WHERE n.nspname = 'belfry' AND pg_has_role(current_user, c.relowner, 'USAGE')
+       ) AS owns,
+       ARRAY(
+         SELECT r.rolname::text FROM pg_catalog.pg_roles r
+         WHERE r.rolname IN ('belfry_app', 'belfry_engine', 'belfry_platform')
+           AND pg_has_role(current_user, r.oid, 'USAGE')
+         ORDER BY 1
+       ) AS inherits,
+       current_setting('server_version_num')::int >= 160000 AS selective
+FROM pg_catalog.pg_roles WHERE rolname = current_user`,
+)

@@ -3,7 +3,7 @@
  * in SQL and the order is that of `ready_held`, so healthy runs, however many sort first, take no place in a
  * page.
  */
-import { statement } from '../statement.ts'
+import { byIndex, statement } from '../statement.ts'
 
 export type StuckRow = {
   readonly now_ms: number
@@ -46,8 +46,10 @@ LEFT JOIN (
 LEFT JOIN LATERAL (
   SELECT job_version.definition
   FROM belfry.job_version
-  WHERE job_version.job_id = stuck.job_id AND job_version.version = stuck.job_version
+  WHERE job_version.tenant_id = stuck.tenant_id AND job_version.job_id = stuck.job_id
+    AND job_version.version = stuck.job_version
   OFFSET 0
 ) AS written ON true
 ORDER BY stuck.session_id, stuck.run_id`,
+  byIndex,
 )

@@ -3,7 +3,7 @@
  * from where it stands (migrations/0005_running.sql), and is derived here in one snapshot, so that no reader
  * sees it in between.
  */
-import { statement } from '../statement.ts'
+import { byIndex, statement } from '../statement.ts'
 
 type NewRun = readonly [
   id: string,
@@ -102,8 +102,10 @@ CROSS JOIN LATERAL (
 
 /** The same with the job that `r` is of. */
 const itsPlaceAndJob = `
-JOIN belfry.job j ON j.id = r.job_id
-JOIN belfry.job_version v ON v.job_id = r.job_id AND v.version = r.job_version
+CROSS JOIN LATERAL (SELECT name FROM belfry.job WHERE id = r.job_id OFFSET 0) j
+CROSS JOIN LATERAL (
+  SELECT definition FROM belfry.job_version WHERE job_id = r.job_id AND version = r.job_version OFFSET 0
+) v
 ${itsPlace}`
 
 export type AttemptJson = {
@@ -125,100 +127,133 @@ export type RunRow = RunSummaryRow & {
   has_input: boolean
   input: unknown
   attempt_list: AttemptJson[]
+  attempts_ended: number
   present_number: number | null
   present_started_at: Date | null
   present_session_id: string | null
   present_lease_epoch: number | null
 }
 
-/** One run with all its attempts, and the one under way. */
-export const findRun = statement<RunRow, [id: string]>(
+/**
+ * One run with the newest of its attempts that began before number `before`, and the one under way. Number 0
+ * is written when a run ends while it waits, so nothing is newer.
+ */
+export const findRun = statement<RunRow, [id: string, before: number | null, limit: number]>(
   'run_find',
   `
 SELECT ${columns}, r.input IS NOT NULL AS has_input, r.input,
   CASE WHEN q.session_id IS NOT NULL THEN q.attempt END AS present_number,
   q.claimed_at AS present_started_at, q.session_id AS present_session_id,
   q.lease_epoch AS present_lease_epoch,
+  (SELECT count(*) FROM belfry.attempt WHERE run_id = r.id) AS attempts_ended,
   (SELECT coalesce(jsonb_agg(jsonb_build_object(
      'number', a.number, 'outcome', a.outcome, 'startedAt', a.started_at, 'endedAt', a.ended_at,
      'errorCode', a.error_code, 'errorMessage', a.error_message, 'httpStatus', a.http_status,
      'response', a.response, 'responseTruncated', a.response_truncated, 'retryAt', a.retry_at,
-     'sessionId', a.session_id, 'leaseEpoch', a.lease_epoch) ORDER BY a.lease_epoch, a.number), '[]')
-   FROM belfry.attempt a WHERE a.run_id = r.id) AS attempt_list
+     'sessionId', a.session_id, 'leaseEpoch', a.lease_epoch) ORDER BY a.number = 0 DESC, a.number DESC), '[]')
+   FROM (
+     SELECT * FROM belfry.attempt
+     WHERE run_id = r.id AND ($2::integer IS NULL OR (number > 0 AND ($2 = 0 OR number < $2)))
+     ORDER BY number = 0 DESC, number DESC LIMIT $3
+   ) a) AS attempt_list
 FROM belfry.run r ${itsPlaceAndJob}
 WHERE r.tenant_id = belfry.tenant_id() AND r.id = $1`,
+  byIndex,
 )
 
-type Walk = [lowId: string, highId: string, createdAfter: string, createdBefore: string, limit: number]
+/** `look`: how many runs are looked at, at most; as many as the page holds where all of them pass. */
+type Walk = [
+  lowId: string,
+  highId: string,
+  createdAfter: string,
+  createdBefore: string,
+  limit: number,
+  look: number,
+]
 
-/** The page is found first, by the runs alone; then the rest is looked up for what is on it. */
-const walk = (by: string, place: string, wanted: string) => `
-WITH page AS MATERIALIZED (
-  SELECT r.* FROM belfry.run r ${place}
-  WHERE r.tenant_id = belfry.tenant_id() AND r.id >= $1 AND r.id < $2
-    AND r.created_at >= $3 AND r.created_at < $4 ${by} ${wanted}
-  ORDER BY r.id DESC LIMIT $5
-)
-SELECT ${columns} FROM page r ${itsPlaceAndJob} ORDER BY r.id DESC`
+/** `looked_to` is the same in every row; a page without a run is one row without an id. */
+export type ListedRunRow = { looked_to: string | null } & (RunSummaryRow | { id: null })
 
-const ofJob = 'AND r.job_id = $6'
-const ofSchedule = 'AND r.schedule_id = $6 AND ($7::uuid IS NULL OR r.job_id = $7)'
+/** What stands behind `page`, the ids of a page: found first, by little; then the rest is looked up. */
+const listed = (lookedTo: string) => `
+SELECT (${lookedTo}) AS looked_to, item.*
+FROM (VALUES (1)) AS one LEFT JOIN (
+  SELECT ${columns}
+  FROM page
+  CROSS JOIN LATERAL (
+    SELECT * FROM belfry.run WHERE tenant_id = belfry.tenant_id() AND id = page.id OFFSET 0
+  ) r ${itsPlaceAndJob}
+) AS item ON true
+ORDER BY item.id DESC`
+
 /**
- * Written so that the planner takes nearly every run to pass: with a plain `= ANY`, and the limit unknown to
- * a generic plan, it would look up all runs of the tenant and sort them (3 ms became 700 ms at 150,000 runs).
+ * Walks runs, newest first. However few of them pass, no more than `look` are looked at: what is wanted may
+ * be rare, and the history long.
  */
-const inState = (parameter: string) => `AND array_position(${parameter}::text[], derived.state) IS NOT NULL`
+const walk = (by: string, place: string, wanted: string) => `
+WITH looked AS MATERIALIZED (
+  SELECT r.id, r.created_at, r.job_id FROM belfry.run r
+  WHERE r.tenant_id = belfry.tenant_id() AND r.id >= $1 AND r.id < $2 ${by}
+  ORDER BY r.id DESC LIMIT $6
+), page AS MATERIALIZED (
+  SELECT r.id FROM looked r ${place}
+  WHERE r.created_at >= $3 AND r.created_at < $4 ${wanted}
+  ORDER BY r.id DESC LIMIT $5
+)${listed('SELECT (array_agg(id ORDER BY id))[1] FROM looked HAVING count(*) >= $6')}`
+
+const ofJob = 'AND r.job_id = $7'
+const ofSchedule = 'AND r.schedule_id = $7'
+const ofJobToo = 'AND ($8::uuid IS NULL OR r.job_id = $8)'
+const inState = (parameter: string) => `AND derived.state = ANY(${parameter}::text[])`
 
 /** Newest first, whatever their state. */
-export const listRuns = statement<RunSummaryRow, Walk>('run_list', walk('', '', ''))
+export const listRuns = statement<ListedRunRow, Walk>('run_list', walk('', '', ''), byIndex)
 
 /** The same for one job. */
-export const listRunsOfJob = statement<RunSummaryRow, [...Walk, jobId: string]>(
+export const listRunsOfJob = statement<ListedRunRow, [...Walk, jobId: string]>(
   'run_list_job',
   walk(ofJob, '', ''),
+  byIndex,
 )
 
 /** The same for one schedule. */
 export const listRunsOfSchedule = statement<
-  RunSummaryRow,
+  ListedRunRow,
   [...Walk, scheduleId: string, jobId: string | null]
->('run_list_schedule', walk(ofSchedule, '', ''))
+>('run_list_schedule', walk(ofSchedule, '', ofJobToo), byIndex)
 
 /** The same where `succeeded` is among the states: most runs are, so the walk soon fills a page. */
-export const listRunsInStates = statement<RunSummaryRow, [...Walk, states: readonly string[]]>(
+export const listRunsInStates = statement<ListedRunRow, [...Walk, states: readonly string[]]>(
   'run_list_states',
-  walk('', itsPlace, inState('$6')),
+  walk('', itsPlace, inState('$7')),
+  byIndex,
 )
 
 /** The same for one job. */
 export const listRunsOfJobInStates = statement<
-  RunSummaryRow,
+  ListedRunRow,
   [...Walk, jobId: string, states: readonly string[]]
->('run_list_job_states', walk(ofJob, itsPlace, inState('$7')))
+>('run_list_job_states', walk(ofJob, itsPlace, inState('$8')), byIndex)
 
 /** The same for one schedule. */
 export const listRunsOfScheduleInStates = statement<
-  RunSummaryRow,
+  ListedRunRow,
   [...Walk, scheduleId: string, jobId: string | null, states: readonly string[]]
->('run_list_schedule_states', walk(ofSchedule, itsPlace, inState('$8')))
+>('run_list_schedule_states', walk(ofSchedule, itsPlace, `${ofJobToo} ${inState('$9')}`), byIndex)
 
-/** A candidate `c` whose run passes the other filters. */
-const passing = `
-CROSS JOIN LATERAL (
-  SELECT 1 FROM belfry.run r
-  WHERE r.tenant_id = belfry.tenant_id() AND r.id = c.run_id AND r.created_at >= $3 AND r.created_at < $4
-    AND ($8::uuid IS NULL OR r.job_id = $8) AND ($9::uuid IS NULL OR r.schedule_id = $9)
-  OFFSET 0
-) passing`
-const within = 'c.tenant_id = belfry.tenant_id() AND c.run_id >= $1 AND c.run_id < $2'
-const newest = 'ORDER BY c.run_id DESC LIMIT $5'
+/** One place where runs of a state stand: the newest of them, as many as are looked at. */
+const candidates = (place: string, from: string, where: string) => `
+  (SELECT ${place} AS place, c.run_id AS id FROM ${from} c
+   WHERE c.tenant_id = belfry.tenant_id() AND c.run_id >= $1 AND c.run_id < $2 AND ${where}
+   ORDER BY c.run_id DESC LIMIT $6)`
 
 /**
- * Newest first, of states that few runs are in: not `succeeded`. It starts from what is alive (`$6`: states
- * pending and running) and from the index of ends that are no success (`$7`), and looks at no other run.
+ * Newest first, of states that few runs are in: not `succeeded`. It starts from what is alive (`$7`: states
+ * pending and running) and from the index of ends that are no success (`$8`), and looks at no other run, nor
+ * at more than `look` of each. Where a look ended early, only what is newer than its end is complete.
  */
 export const listRareRuns = statement<
-  RunSummaryRow,
+  ListedRunRow,
   [
     ...Walk,
     live: readonly string[],
@@ -229,29 +264,33 @@ export const listRareRuns = statement<
 >(
   'run_list_rare',
   `
-WITH candidate AS (
-  (SELECT c.run_id FROM belfry.ready c ${passing}
-   WHERE ${within} AND c.session_id IS NULL AND 'pending' = ANY($6::text[]) ${newest})
+WITH looked AS MATERIALIZED (
+  ${candidates(`'waits'`, 'belfry.ready', `c.session_id IS NULL AND 'pending' = ANY($7::text[])`)}
   UNION ALL
-  (SELECT c.run_id FROM belfry.ready c ${passing}
-   WHERE ${within} AND c.session_id IS NOT NULL AND 'running' = ANY($6::text[]) ${newest})
+  ${candidates(`'runs'`, 'belfry.ready', `c.session_id IS NOT NULL AND 'running' = ANY($7::text[])`)}
   UNION ALL
-  (SELECT c.run_id FROM belfry.delayed c ${passing}
-   WHERE ${within} AND 'pending' = ANY($6::text[]) ${newest})
+  ${candidates(`'later'`, 'belfry.delayed', `'pending' = ANY($7::text[])`)}
   UNION ALL
-  SELECT e.run_id FROM unnest($7::text[]) AS wanted (run_state)
+  SELECT ended.place, ended.id FROM unnest($8::text[]) AS wanted (run_state)
+  CROSS JOIN LATERAL ${candidates(
+    'c.run_state',
+    'belfry.attempt',
+    `c.run_state = wanted.run_state AND c.run_state IS NOT NULL AND c.run_state <> 'succeeded'`,
+  )} AS ended
+), ends AS MATERIALIZED (
+  SELECT (array_agg(id ORDER BY id))[1] AS id FROM looked GROUP BY place HAVING count(*) >= $6
+), page AS MATERIALIZED (
+  SELECT looked.id FROM looked
   CROSS JOIN LATERAL (
-    SELECT c.run_id FROM belfry.attempt c ${passing}
-    WHERE ${within} AND c.run_state = wanted.run_state
-      AND c.run_state IS NOT NULL AND c.run_state <> 'succeeded'
-    ${newest}
-  ) e
-), page AS (
-  SELECT run_id FROM candidate ORDER BY run_id DESC LIMIT $5
-)
-SELECT ${columns}
-FROM page JOIN belfry.run r ON r.tenant_id = belfry.tenant_id() AND r.id = page.run_id ${itsPlaceAndJob}
-ORDER BY r.id DESC`,
+    SELECT 1 FROM belfry.run r
+    WHERE r.tenant_id = belfry.tenant_id() AND r.id = looked.id AND r.created_at >= $3 AND r.created_at < $4
+      AND ($9::uuid IS NULL OR r.job_id = $9) AND ($10::uuid IS NULL OR r.schedule_id = $10)
+    OFFSET 0
+  ) AS passing
+  WHERE NOT EXISTS (SELECT FROM ends WHERE ends.id > looked.id)
+  ORDER BY looked.id DESC LIMIT $5
+)${listed('SELECT id FROM ends ORDER BY id DESC LIMIT 1')}`,
+  byIndex,
 )
 
 /**

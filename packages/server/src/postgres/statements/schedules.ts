@@ -1,9 +1,10 @@
 /**
  * Schedules and their timers, as the API reads and writes them for one tenant. Locks are taken timer first,
  * schedule second, in the order of the firing transaction, so that an edit and a fire never wait for each
- * other in a circle.
+ * other in a circle. What was locked is read by a later statement: a row that was waited for is seen as it is
+ * now, but what is joined to it only as it was when the wait began.
  */
-import { statement } from '../statement.ts'
+import { byIndex, statement } from '../statement.ts'
 
 export type ScheduleRow = {
   id: string
@@ -32,11 +33,16 @@ export type ScheduleRow = {
   due_at: Date | null
 }
 
-const select = `
-SELECT s.id, s.name, s.description, s.job_id, j.name AS job_name, s.spec, s.zone, s.zone_data_version,
-       s.start_at, s.end_at, s.jitter_ms, s.catch_up, s.overlap, s.input IS NOT NULL AS has_input, s.input,
+export type ScheduleSummaryRow = Omit<ScheduleRow, 'has_input' | 'input'>
+
+const summaryColumns = `
+       s.id, s.name, s.description, s.job_id, j.name AS job_name, s.spec, s.zone, s.zone_data_version,
+       s.start_at, s.end_at, s.jitter_ms, s.catch_up, s.overlap,
        s.state, s.paused_reason, s.paused_at, s.gen, s.version, s.created_at, s.updated_at,
-       t.scheduled_for, t.due_at
+       t.scheduled_for, t.due_at`
+
+const select = `
+SELECT ${summaryColumns}, s.input IS NOT NULL AS has_input, s.input
 FROM belfry.schedule s
 JOIN belfry.job j ON j.id = s.job_id
 LEFT JOIN belfry.timer t ON t.schedule_id = s.id
@@ -83,22 +89,63 @@ export const lockTimer = statement<unknown, [id: string]>(
 )
 
 /** The schedule, held against other edits. The timer is locked before it. */
-export const lockSchedule = statement<ScheduleRow, [id: string]>(
+export const lockSchedule = statement<unknown, [id: string]>(
   'schedule_lock',
-  `${select} AND s.id = $1 FOR UPDATE OF s`,
+  `
+SELECT 1 FROM belfry.schedule
+WHERE tenant_id = belfry.tenant_id() AND id = $1 AND deleted_at IS NULL FOR UPDATE`,
 )
 
-/** Newest first, a page at a time; all, or those of a name, a state or a job. */
-export const listSchedules = statement<
-  ScheduleRow,
-  [beforeId: string, limit: number, name: string | null, state: string | null, jobId: string | null]
->(
+/** Holds a timer that was made while the schedule was waited for; never waits, as it is out of order. */
+export const lockNewTimer = statement<unknown, [id: string]>(
+  'schedule_lock_new_timer',
+  `
+SELECT 1 FROM belfry.timer
+WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 FOR UPDATE SKIP LOCKED`,
+)
+
+/** `looked_to` is the same in every row; a page without a schedule is one row without an id. */
+export type ListedScheduleRow = { looked_to: string | null } & (ScheduleSummaryRow | { id: null })
+
+const listed = (looked: string) => `
+WITH looked AS MATERIALIZED (
+  SELECT s.id, s.state, s.job_id FROM belfry.schedule s
+  WHERE s.tenant_id = belfry.tenant_id() AND s.deleted_at IS NULL AND s.id < $1 ${looked}
+), page AS MATERIALIZED (
+  SELECT id FROM looked
+  WHERE ($3::text IS NULL OR state = $3) AND ($4::uuid IS NULL OR job_id = $4)
+  ORDER BY id DESC LIMIT $2
+)
+SELECT (SELECT (array_agg(id ORDER BY id))[1] FROM looked HAVING count(*) >= $5::integer) AS looked_to, item.*
+FROM (VALUES (1)) AS one LEFT JOIN (
+  SELECT ${summaryColumns}
+  FROM page
+  CROSS JOIN LATERAL (SELECT * FROM belfry.schedule WHERE id = page.id OFFSET 0) s
+  CROSS JOIN LATERAL (SELECT name FROM belfry.job WHERE id = s.job_id OFFSET 0) j
+  LEFT JOIN LATERAL (SELECT * FROM belfry.timer WHERE schedule_id = page.id OFFSET 0) t ON true
+) AS item ON true
+ORDER BY item.id DESC`
+
+type ScheduleFilter = readonly [
+  beforeId: string,
+  limit: number,
+  state: string | null,
+  jobId: string | null,
+  look: number,
+]
+
+/** Newest first, a page at a time; all, or those of a state or a job among the next `look`. */
+export const listSchedules = statement<ListedScheduleRow, ScheduleFilter>(
   'schedule_list',
-  `${select} AND s.id < $1
-  AND ($3::text IS NULL OR s.name = $3)
-  AND ($4::text IS NULL OR s.state = $4)
-  AND ($5::uuid IS NULL OR s.job_id = $5)
-ORDER BY s.id DESC LIMIT $2`,
+  listed('ORDER BY s.id DESC LIMIT $5'),
+  byIndex,
+)
+
+/** The one of a name. */
+export const listSchedulesNamed = statement<ListedScheduleRow, readonly [...ScheduleFilter, name: string]>(
+  'schedule_list_named',
+  listed('AND s.name = $6'),
+  byIndex,
 )
 
 /** Writes the settings and the state; `genStep` is 1 where the timer changes, else 0. */
@@ -150,6 +197,9 @@ export const scheduleEverExisted = statement<unknown, [id: string]>(
   'SELECT 1 FROM belfry.schedule WHERE tenant_id = belfry.tenant_id() AND id = $1',
 )
 
+/** `looked_to` is the same in every row; a page without an occurrence is one row without its key. */
+export type ListedOccurrenceRow = { looked_to: Date | null } & (OccurrenceRow | { schedule_id: null })
+
 export type OccurrenceRow = {
   schedule_id: string
   scheduled_for: Date
@@ -161,16 +211,23 @@ export type OccurrenceRow = {
   fired_at: Date
 }
 
-/** Planned times within a span and what became of them, latest first. */
+/** Planned times within a span and what became of them, latest first; an outcome among the next `look`. */
 export const listOccurrences = statement<
-  OccurrenceRow,
-  [id: string, before: string, from: string, limit: number, outcome: string | null]
+  ListedOccurrenceRow,
+  [id: string, before: string, from: string, limit: number, outcome: string | null, look: number]
 >(
   'occurrence_list',
   `
-SELECT schedule_id, scheduled_for, outcome, reason, missed_count, run_id, due_at, fired_at
-FROM belfry.occurrence
-WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 AND scheduled_for < $2 AND scheduled_for >= $3
-  AND ($5::text IS NULL OR outcome = $5)
-ORDER BY scheduled_for DESC LIMIT $4`,
+WITH looked AS MATERIALIZED (
+  SELECT schedule_id, scheduled_for, outcome, reason, missed_count, run_id, due_at, fired_at
+  FROM belfry.occurrence
+  WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 AND scheduled_for < $2 AND scheduled_for >= $3
+  ORDER BY scheduled_for DESC LIMIT $6
+)
+SELECT (SELECT min(scheduled_for) FROM looked HAVING count(*) >= $6) AS looked_to, item.*
+FROM (VALUES (1)) AS one LEFT JOIN (
+  SELECT * FROM looked WHERE $5::text IS NULL OR outcome = $5 ORDER BY scheduled_for DESC LIMIT $4
+) AS item ON true
+ORDER BY item.scheduled_for DESC`,
+  byIndex,
 )

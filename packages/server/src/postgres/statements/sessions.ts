@@ -2,7 +2,7 @@
  * The lease of a worker process: one row, one write a heartbeat, whatever the number of its runs. A lease
  * that ran out is never renewed: its holder may have been given up already.
  */
-import { statement } from '../statement.ts'
+import { byIndex, statement } from '../statement.ts'
 
 /** Enters a worker process, with its first lease. */
 export const openSession = statement<
@@ -34,6 +34,7 @@ SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
        ARRAY(
          SELECT run_id FROM belfry.ready WHERE session_id = $1 AND cancel_requested_at IS NOT NULL
        ) AS cancel_run_ids`,
+  byIndex,
 )
 
 /** Ends a session that holds nothing; one that still holds runs is left to the rescuer, at once. */
@@ -46,27 +47,56 @@ WITH ended AS (
 )
 UPDATE belfry.session SET expires_at = least(expires_at, belfry.now())
 WHERE id = $1 AND EXISTS (SELECT FROM belfry.ready WHERE session_id = $1)`,
+  byIndex,
 )
 
 /** What the session holds by the book, to compare with what the process knows. */
 export const listHeldRuns = statement<
   { readonly run_id: string; readonly lease_epoch: number; readonly queue: string },
   [sessionId: string]
->('belfry_list_held_runs', 'SELECT run_id, lease_epoch, queue FROM belfry.ready WHERE session_id = $1')
+>(
+  'belfry_list_held_runs',
+  'SELECT run_id, lease_epoch, queue FROM belfry.ready WHERE session_id = $1',
+  byIndex,
+)
 
-/** Gives unstarted runs back. A run whose cancel was asked for stays: its worker ends it. */
+/**
+ * Gives unstarted runs back. One whose cancel was asked for meanwhile ends instead, as a run that is canceled
+ * while it waits (statements/runs.ts): nobody else would end it before its deadline. Rows are locked in the
+ * order of their ids, as by everybody who locks several.
+ */
 export const handBackRuns = statement<
-  { readonly run_id: string },
+  { readonly run_id: string; readonly canceled: boolean },
   [sessionId: string, runIds: readonly string[], leaseEpochs: readonly number[]]
 >(
   'belfry_hand_back_runs',
   `
-UPDATE belfry.ready AS held
-SET session_id = NULL, claimed_at = NULL, deadline = NULL, attempt = held.attempt - 1
-FROM unnest($2::uuid[], $3::bigint[]) AS given (run_id, lease_epoch)
-WHERE held.run_id = ANY ($2::uuid[]) AND held.run_id = given.run_id AND held.lease_epoch = given.lease_epoch
-  AND held.session_id = $1 AND held.cancel_requested_at IS NULL
-RETURNING held.run_id`,
+WITH held AS MATERIALIZED (
+  SELECT mine.*
+  FROM (
+    SELECT * FROM unnest($2::uuid[], $3::bigint[]) AS given (run_id, lease_epoch) ORDER BY run_id
+  ) AS given
+  CROSS JOIN LATERAL (
+    SELECT ready.run_id, ready.tenant_id, ready.lease_epoch, ready.cancel_requested_at IS NOT NULL AS canceled
+    FROM belfry.ready
+    WHERE ready.run_id = given.run_id AND ready.lease_epoch = given.lease_epoch AND ready.session_id = $1
+    FOR UPDATE
+  ) AS mine
+), back AS (
+  UPDATE belfry.ready AS run
+  SET session_id = NULL, claimed_at = NULL, deadline = NULL, attempt = run.attempt - 1
+  WHERE run.run_id = ANY (ARRAY(SELECT run_id FROM held WHERE NOT canceled))
+), gone AS (
+  DELETE FROM belfry.ready WHERE run_id = ANY (ARRAY(SELECT run_id FROM held WHERE canceled))
+), history AS (
+  INSERT INTO belfry.attempt
+    (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code, error_message)
+  SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
+         'canceled', 'Canceled by request while it waited.'
+  FROM held WHERE canceled
+)
+SELECT run_id, canceled FROM held`,
+  byIndex,
 )
 
 /** A session that is being renewed at this instant is locked, and passed over. */

@@ -19,6 +19,7 @@ export interface TimerRow {
   readonly gen: number
   readonly queue: string
   readonly priority: number
+  readonly weight: number
 }
 
 /**
@@ -36,7 +37,9 @@ export const scanTimers = statement<
          found.kind, found.id, found.tenant_id, found.shard,
          (extract(epoch FROM found.due_at) * 1000)::float8 AS due_ms,
          (extract(epoch FROM found.scheduled_for) * 1000)::float8 AS scheduled_ms,
-         found.gen::float8 AS gen, found.queue, found.priority
+         found.gen::float8 AS gen, found.queue, found.priority,
+         (SELECT tenant.weight FROM belfry.tenant WHERE tenant.id = found.tenant_id AND found.kind = 'run')
+           AS weight
   FROM (SELECT belfry.now() AS now) AS clock
   LEFT JOIN LATERAL (
     SELECT due.*

@@ -13,8 +13,7 @@ import { type EgressPolicy, judgeConnect } from '../../domain/egress/egress-poli
 import type { Clock } from '../../ports/clock.ts'
 import { ConnectError, dnsFailure } from './connect-error.ts'
 import type { Dial, ResolvedAddress } from './dial.ts'
-
-export type Resolver = (host: string) => Promise<readonly ResolvedAddress[]>
+import type { Resolver } from './lookups.ts'
 
 export interface ConnectorOptions {
   readonly policy: EgressPolicy
@@ -31,11 +30,15 @@ export interface Connector {
   close(): void
 }
 
-async function resolveHost(host: string, resolve: Resolver): Promise<readonly ResolvedAddress[]> {
+async function resolveHost(
+  host: string,
+  resolve: Resolver,
+  signal: AbortSignal,
+): Promise<readonly ResolvedAddress[]> {
   const family = isIP(host)
   if (family !== 0) return [{ address: host, family }]
   try {
-    const addresses = await resolve(host)
+    const addresses = await resolve(host, signal)
     if (addresses.length > 0) return addresses
   } catch (error) {
     throw dnsFailure(error, host)
@@ -44,7 +47,8 @@ async function resolveHost(host: string, resolve: Resolver): Promise<readonly Re
 }
 
 interface Attempt {
-  readonly wanted: () => boolean
+  /** Fires when the deadline or the end of the agent has come. */
+  readonly over: AbortSignal
   readonly opened: (socket: Socket) => void
 }
 
@@ -57,9 +61,8 @@ async function open(
   const { policy, resolve, dial, authorities } = options
   try {
     const { host, port } = target
-    const addresses = await resolveHost(host, resolve)
-    // The deadline or the end of the agent may have come while the name was being resolved.
-    if (!attempt.wanted()) return
+    const addresses = await resolveHost(host, resolve, attempt.over)
+    if (attempt.over.aborted) return
     const refusal = judgeConnect(
       host,
       port,
@@ -84,10 +87,12 @@ export function createConnector(options: ConnectorOptions): Connector {
       const port = request.port === '' ? (request.protocol === 'https:' ? 443 : 80) : Number(request.port)
       const host = request.hostname
       let settled = false
+      const over = new AbortController()
       let socket: Socket | undefined
       const settle = (error: Error | null, ready: Socket | null): void => {
         if (settled) return
         settled = true
+        over.abort()
         timer.cancel()
         cancels.delete(cancel)
         if (ready !== null) {
@@ -110,7 +115,7 @@ export function createConnector(options: ConnectorOptions): Connector {
         return
       }
       void open(options, { protocol: request.protocol, host, port }, settle, {
-        wanted: () => !settled,
+        over: over.signal,
         opened: (opened) => {
           socket = opened
           opened.on('error', () => undefined)

@@ -19,8 +19,9 @@ import type { Clock } from '../../ports/clock.ts'
 import type { EgressAgent, EgressOutcome, EgressRequest, EgressResponse } from '../../ports/egress.ts'
 import { callFailure, type CallPlace, egressError } from './call-failure.ts'
 import { type Capture, createCapture } from './capture.ts'
-import { createConnector, type Resolver } from './connector.ts'
+import { createConnector } from './connector.ts'
 import { type Dial, dial } from './dial.ts'
+import { createLookups, lookupThreads, type Resolver } from './lookups.ts'
 
 export interface EgressOptions extends EgressRanges {
   readonly clock: Clock
@@ -58,7 +59,10 @@ const defaults: Limits = {
   maxResponseBytes: 16 * 1024 * 1024,
 }
 
-const systemResolver: Resolver = (host) => lookup(host, { all: true })
+function systemResolver(clock: Clock): Resolver {
+  const atOnce = lookupThreads(process.env)
+  return createLookups({ lookup: (host) => lookup(host, { all: true }), clock, atOnce })
+}
 
 function policyOf(options: EgressRanges): EgressPolicy {
   const parsed = parsePolicy(options)
@@ -143,7 +147,7 @@ export function createEgress(options: EgressOptions): EgressAgent {
   const connector = createConnector({
     policy,
     clock: options.clock,
-    resolve: options.resolver ?? systemResolver,
+    resolve: options.resolver ?? systemResolver(options.clock),
     dial: options.dial ?? dial,
     connectTimeoutMs: limits.connectTimeoutMs,
     authorities: extra === undefined ? undefined : [...getCACertificates('default'), ...extra],

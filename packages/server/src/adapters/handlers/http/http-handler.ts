@@ -3,8 +3,8 @@
  * which decides whom it may reach and bounds what comes back; this file turns a run into a request and an
  * answer into a result. It never throws, and no header value of the job appears in what it answers.
  *
- * Time: the attempt timeout runs here, on the monotonic clock, over the whole call from name resolution to
- * the last byte of the body. The worker's signal ends the call too, whichever comes first.
+ * Time: the worker's signal ends the call, wherever it is between name resolution and the last byte of the
+ * body. Where the reason is the attempt's timeout, the answer says how far the call had come.
  */
 import { maxCapturedBytes, type RunError } from '@belfry/contract'
 import type { Clock } from '../../../ports/clock.ts'
@@ -103,12 +103,10 @@ export function createHttpHandler({ egress, clock, userAgent }: HttpHandlerOptio
       keepBytes: maxCapturedBytes,
     })
     if (outcome.ok) return answered(outcome.response, handler.url, clock.nowMs())
-    const timedOut = own.signal.aborted ? own.signal.reason === 'timeout' : signal.reason === 'timeout'
-    return unanswered(outcome.error, timedOut, timeoutMs)
+    return unanswered(outcome.error, !own.signal.aborted && signal.reason === 'timeout', timeoutMs)
   }
 
   async function bounded(request: HandlerRequest, own: AbortController): Promise<HandlerResult> {
-    const timer = clock.setTimer(request.timeoutMs, () => own.abort('timeout'))
     try {
       return await call(request, own)
     } catch {
@@ -116,7 +114,6 @@ export function createHttpHandler({ egress, clock, userAgent }: HttpHandlerOptio
       const message = 'the request could not be built; check url, method, headers and body of the job'
       return failure({ code: 'invalid_request', message }, false, {})
     } finally {
-      timer.cancel()
       calls.delete(own)
     }
   }

@@ -1,0 +1,11 @@
+/**
+ * Schedules and runs are spread over 64 shards by their ids; a scheduler holds shards (ports/leadership.ts),
+ * and hints name them. The same function as SQL's `belfry.shard_of`.
+ */
+
+export const shardCount = 64
+
+/** The last byte of a UUIDv7 is random: its low six bits spread evenly. */
+export function shardOf(id: string): number {
+  return Number.parseInt(id.slice(-2), 16) & (shardCount - 1)
+}

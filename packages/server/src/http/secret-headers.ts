@@ -1,0 +1,46 @@
+/**
+ * Values of a job's headers that look like secrets are never shown again: every answer has a mask in their
+ * place. A change that sends the mask back means "as it is". It is taken only while the target stays on the
+ * same origin, so that nobody can have a stored secret sent to a place of his own.
+ */
+import type { ErrorDetail, JobDefinition } from '@belfry/contract'
+import { isSecretHeader, secretMask } from '@belfry/contract'
+import { invalidRequest } from './validation.ts'
+
+type Handler = JobDefinition['handler']
+
+export function maskedHeaders(headers: Handler['headers']): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, isSecretHeader(name) ? secretMask : value]),
+  )
+}
+
+/**
+ * The handler with the stored values in the places of masks; `stored` is undefined for a new job. Throws
+ * `invalid_request` for a mask without a value that it could stand for.
+ */
+export function withoutMasks(handler: Handler, stored: Handler | undefined): Handler {
+  const errors: ErrorDetail[] = []
+  const sameOrigin = stored !== undefined && new URL(stored.url).origin === new URL(handler.url).origin
+  const headers = Object.entries(handler.headers).map(([name, value]) => {
+    if (value !== secretMask || !isSecretHeader(name)) return [name, value]
+    const kept = stored === undefined ? undefined : valueOf(stored.headers, name)
+    if (kept === undefined || !sameOrigin) {
+      const why =
+        kept === undefined ? 'is a mask, and no value is stored' : 'is a mask, and the target moves elsewhere'
+      errors.push({
+        pointer: `/handler/headers/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+        message: `${why}; send the value itself`,
+      })
+    }
+    return [name, kept ?? value]
+  })
+  if (errors.length > 0) throw invalidRequest(errors)
+  return { ...handler, headers: Object.fromEntries(headers) as Record<string, string> }
+}
+
+/** Names of headers are the same in any case. */
+function valueOf(headers: Handler['headers'], name: string): string | undefined {
+  const wanted = name.toLowerCase()
+  return Object.entries(headers).find(([each]) => each.toLowerCase() === wanted)?.[1]
+}

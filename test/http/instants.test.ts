@@ -1,0 +1,173 @@
+// Instants and cursors of every kind, in every place that takes one: at the edge of what is allowed they are
+// taken, beyond it they are refused with a reason, and none makes a 500.
+import { type RouteName, type Route, routes } from '@belfry/contract'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { makeCursor } from '../../packages/server/src/http/cursor.ts'
+import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
+
+let t: TestApi
+let schedule: string
+let run: string
+beforeAll(async () => {
+  t = await startTestApi()
+  await t.call('POST', '/v1/jobs', { body: httpJob('known') })
+  schedule = (await t.call('POST', '/v1/schedules', { body: { name: 's', job: 'known', every: '1h' } })).body
+    .id
+  run = (await t.call('POST', '/v1/runs', { body: { job: 'known' } })).body.id
+})
+afterAll(() => t.close())
+
+type Place = { readonly name: string; readonly send: (instant: string) => ReturnType<TestApi['call']> }
+const planned = (more: object) =>
+  t.call('POST', '/v1/schedules?dryRun=true', { body: { name: 'x', job: 'known', every: '5m', ...more } })
+const edited = (more: object) => t.call('PATCH', `/v1/schedules/${schedule}?dryRun=true`, { body: more })
+const listed = (path: string, name: string, instant: string) =>
+  t.call('GET', `${path}?${new URLSearchParams({ [name]: instant }).toString()}`)
+const places: readonly Place[] = [
+  { name: 'startAt', send: (startAt) => planned({ startAt }) },
+  { name: 'endAt', send: (endAt) => planned({ endAt }) },
+  { name: 'startAt of an edit', send: (startAt) => edited({ startAt }) },
+  { name: 'endAt of an edit', send: (endAt) => edited({ endAt }) },
+  {
+    name: 'runAt',
+    send: (runAt) => t.call('POST', '/v1/runs?dryRun=true', { body: { job: 'known', runAt } }),
+  },
+  {
+    name: 'expiresAt',
+    send: (expiresAt) =>
+      t.call('POST', '/v1/keys?dryRun=true', { body: { name: 'k', scopes: ['read'], expiresAt } }),
+  },
+  { name: 'createdAfter', send: (instant) => listed('/v1/runs', 'createdAfter', instant) },
+  { name: 'createdBefore', send: (instant) => listed('/v1/runs', 'createdBefore', instant) },
+  { name: 'from', send: (instant) => listed(`/v1/schedules/${schedule}/occurrences`, 'from', instant) },
+  { name: 'to', send: (instant) => listed(`/v1/schedules/${schedule}/occurrences`, 'to', instant) },
+]
+
+describe.each(places)('$name', ({ send }) => {
+  it.each([
+    '0000-01-01T00:00:00Z',
+    '0001-01-01T00:00:00+14:00',
+    '1970-01-01T00:00:00+00:01',
+    '2199-12-31T23:59:59-00:01',
+    '2200-01-01T00:00:00Z',
+    '9999-12-31T23:59:59-14:00',
+  ])('refuses %s with the reason', async (instant) => {
+    const { status, body } = await send(instant)
+    expect([status, body.code, body.errors.length]).toEqual([400, 'invalid_request', 1])
+    expect(body.errors[0]?.message).toContain('outside the years 1970 to 2199')
+  })
+
+  it.each(['1970-01-01T00:00:00Z', '1969-12-31T23:00:00-01:00', '2199-12-31T23:59:59.999Z'])(
+    'does not refuse %s for its year',
+    async (instant) => {
+      const { body } = await send(instant)
+      expect(JSON.stringify(body)).not.toContain('outside the years')
+    },
+  )
+
+  it('never makes a 500', async () => {
+    const two = (max: number) => fc.integer({ min: 0, max }).map((n) => String(n).padStart(2, '0'))
+    const year = fc.integer({ min: 0, max: 9999 }).map((n) => String(n).padStart(4, '0'))
+    const offset = fc.oneof(
+      fc.constant('Z'),
+      fc.tuple(fc.constantFrom('+', '-'), two(24), fc.constant(':'), two(60)),
+    )
+    const instant = fc
+      .tuple(year, fc.constant('-'), two(13), fc.constant('-'), two(32), fc.constant('T'), two(24), offset)
+      .map(([y, d1, mo, d2, d, sep, h, o]) => [y, d1, mo, d2, d, sep, h, ':00:00', ...[o].flat()].join(''))
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(instant, fc.date().map(String)), async (each) => {
+        const { status, body } = await send(each)
+        expect(status, JSON.stringify(body)).toBeLessThan(500)
+      }),
+      { numRuns: 60 },
+    )
+  })
+})
+
+describe('at', () => {
+  it('never makes a 500, whatever the year', async () => {
+    const year = fc.integer({ min: 0, max: 9999 }).map((n) => String(n).padStart(4, '0'))
+    const zone = fc.constantFrom('Z', '+14:00', '-23:59', '')
+    const ifPast = fc.constantFrom('reject', 'runNow')
+    await fc.assert(
+      fc.asyncProperty(year, zone, ifPast, async (y, offset, past) => {
+        const body = {
+          name: 'x',
+          job: 'known',
+          at: `${y}-12-31T23:59:59${offset}`,
+          ifPast: past,
+          jitterMs: 9,
+        }
+        const answer = await t.call('POST', '/v1/schedules?dryRun=true', { body })
+        expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(500)
+      }),
+      { numRuns: 200 },
+    )
+  })
+})
+
+describe('a cursor', () => {
+  const lists = (Object.entries(routes) as [RouteName, Route][]).filter(
+    ([, route]) => route.query !== undefined && 'cursor' in route.query.shape,
+  )
+  const pathOf = (name: RouteName) =>
+    routes[name].path.replace(':id', name === 'attemptList' ? run : schedule)
+  /** The name of the list in its cursors, and the filter that stands in them without a query. */
+  const scopes: Readonly<Record<string, () => { list: string; filter: Record<string, unknown> }>> = {
+    tenantList: () => ({ list: 'tenants', filter: {} }),
+    keyList: () => ({ list: 'keys', filter: {} }),
+    jobList: () => ({ list: 'jobs', filter: {} }),
+    scheduleList: () => ({ list: 'schedules', filter: {} }),
+    occurrenceList: () => ({ list: 'occurrences', filter: { schedule } }),
+    runList: () => ({ list: 'runs', filter: {} }),
+    attemptList: () => ({ list: 'attempts', filter: { run } }),
+  }
+  const ask = async (name: RouteName, cursor: string) => {
+    const key = name === 'tenantList' ? await platform() : t.adminKey
+    return t.call('GET', `${pathOf(name)}?${new URLSearchParams({ cursor }).toString()}`, { key })
+  }
+  let platformKey: string | undefined
+  const platform = async () => (platformKey ??= await t.keyFor('acme', ['platform']))
+  const forged = (name: RouteName, position: string) =>
+    makeCursor({ ...(scopes[name]?.() ?? { list: '', filter: {} }), tenantId: t.tenantId }, position)
+
+  it.each(lists.map(([name]) => name))(
+    'of %s is taken as it was made, and judged if it was not',
+    async (name) => {
+      const good = name === 'occurrenceList' || name === 'attemptList' ? '0' : t.tenantId
+      expect((await ask(name, forged(name, good))).status).toBe(200)
+      for (const position of [
+        '',
+        'x',
+        '-1',
+        '9999999999999999',
+        '8640000000000001',
+        '1e3',
+        '007',
+        '2147483648000000',
+        `${t.tenantId}x`,
+      ]) {
+        const { status, body } = await ask(name, forged(name, position))
+        expect([position, status, body.code]).toEqual([position, 400, 'invalid_cursor'])
+      }
+    },
+  )
+
+  it.each(lists.map(([name]) => name))('of %s never makes a 500', async (name) => {
+    const position = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.maxSafeInteger().map(String),
+      fc.stringMatching(/^-?\d{1,16}$/),
+      fc.uuid(),
+    )
+    await fc.assert(
+      fc.asyncProperty(position, fc.boolean(), async (each, bound) => {
+        const { status, body } = await ask(name, bound ? forged(name, each) : each)
+        expect(status, JSON.stringify(body)).toBeLessThan(500)
+      }),
+      { numRuns: 100 },
+    )
+  })
+})
