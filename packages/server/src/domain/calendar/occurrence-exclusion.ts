@@ -50,9 +50,10 @@ export function decideExclusion(
   return { kind: 'skip', calendar, reason: `${reason}, and no business day within a year is free` }
 }
 
-function exclusionOf(
+/** Which calendar leaves the instant out, and why; null when it may run. */
+export function exclusionOf(
   instantMs: number,
-  { skipOn, onlyOn }: ExclusionRules,
+  { skipOn, onlyOn }: Pick<ExclusionRules, 'skipOn' | 'onlyOn'>,
 ): { readonly calendar: string; readonly reason: string } | null {
   for (const calendar of skipOn) {
     const why = calendar.covers(instantMs)

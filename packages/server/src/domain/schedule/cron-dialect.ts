@@ -16,6 +16,21 @@ export const CRON_DIALECT_NAMES: readonly CronDialect[] = [
   'systemd',
 ]
 
+/** Names that people use for a dialect besides its own. */
+const DIALECT_ALIASES: Readonly<Record<string, CronDialect>> = {
+  k8s: 'kubernetes',
+  'systemd-like': 'systemd',
+}
+
+/** The dialect of a name or alias. */
+export function findDialect(name: string): CronDialect | undefined {
+  return CRON_DIALECT_NAMES.find((known) => known === name) ?? aliased(name)
+}
+
+function aliased(name: string): CronDialect | undefined {
+  return Object.hasOwn(DIALECT_ALIASES, name) ? DIALECT_ALIASES[name] : undefined
+}
+
 export type CronFieldName = 'second' | 'minute' | 'hour' | 'dayOfMonth' | 'month' | 'dayOfWeek' | 'year'
 
 export type DayMatch = 'or' | 'and'

@@ -26,6 +26,7 @@ export type WarningCode =
   | 'last_year'
   | 'day_of_24_hours'
   | 'nothing_left'
+  | 'wall_time'
 
 /** `atMs` is the instant that the warning is about, where there is one. */
 export type ScheduleWarning = {
@@ -47,6 +48,8 @@ export function warningsOf(
   const { timing } = compiled
   const found: (ScheduleWarning | undefined)[] = []
   if (compiled.next(fromMs) === null) found.push(warning('nothing_left', 'no planned time is left'))
+  if (timing.kind === 'at')
+    found.push(...compiled.notes.map((note) => warning('wall_time', note, timing.instantMs)))
   if (timing.kind === 'rate') found.push(longDay(timing.everyMs, spec))
   if (timing.kind === 'plan') {
     const { plan, policy, zone } = timing
@@ -263,7 +266,8 @@ function overlapAhead(
   )
 }
 
-function wallOf(localMs: number): { readonly date: string; readonly clock: string } {
+/** Date and time of day of a wall time. */
+export function wallOf(localMs: number): { readonly date: string; readonly clock: string } {
   const dayNo = Math.floor(localMs / DAY_MS)
   return { date: dateOf(dayNo), clock: clockOf(Math.floor((localMs - dayNo * DAY_MS) / 1_000)) }
 }
