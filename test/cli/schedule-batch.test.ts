@@ -146,7 +146,7 @@ describe('a file', () => {
     },
   )
 
-  it('without cases has no answers; other flags do not go with it; one that is not there is told', async () => {
+  it('without cases has no answers; other flags do not go with it; an absent one is told', async () => {
     expect(await answers()).toEqual([])
     expect((await batch('{"cases":[]}', '--count', '3')).err).toContain('leave out --count')
     const absent = await runAlone(['schedule', 'next', '--batch', 'no-such-file.json'])
