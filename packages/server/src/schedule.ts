@@ -4,7 +4,7 @@
  * no network, and never reads the clock. All times are epoch milliseconds. What is wrong with an input comes
  * back as a value, with a JSON pointer and a sentence for each fault; nothing here throws for it.
  *
- *     const compiled = compile({ kind: 'cron', dialect: 'unix', expression: '30 2 * * *', zone: 'Asia/Tokyo' })
+ *     const compiled = compile({ kind: 'cron', dialect: 'unix', expression: '0 2 * * *' })
  *     if (!compiled.ok) throw new Error(compiled.error.map((fault) => fault.message).join('; '))
  *     compiled.value.next(Date.now())
  */
