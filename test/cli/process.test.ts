@@ -39,6 +39,14 @@ it('ends without a word when its reader goes away', async () => {
   expect(await ended).toEqual([0, null])
 })
 
+it('ends a batch without a word when its reader goes away', async () => {
+  const cases = fileURLToPath(new URL('../cases/cron.json', import.meta.url))
+  const { child, ended } = start('schedule', 'next', '--batch', cases)
+  child.stdout.destroy()
+  expect(await text(child.stderr)).toBe('')
+  expect(await ended).toEqual([0, null])
+})
+
 it('leaves at once on Ctrl-C, with 130', async () => {
   const { id } = rig.server.store.addRun()
   const { child, ended } = start('run', 'wait', id)

@@ -104,6 +104,21 @@ describe('installed in an empty folder', () => {
     expect(run('npx', ['belfry', '--version'], app, userEnv()).trim()).toContain(version)
   })
 
+  test.each(['belfry/schedule', '@belfry/server/schedule'])('the evaluator is there as %s', (name) => {
+    const code = `
+      const { compile } = await import('${name}')
+      const daily = compile({ kind: 'cron', dialect: 'unix', expression: '0 2 * * *', zone: 'Asia/Tokyo' })
+      console.log(new Date(daily.value.next(Date.UTC(2026, 2, 28, 12))).toISOString())`
+    const output = run(process.execPath, ['--input-type=module', '-e', code], app, userEnv())
+    expect(output.trim()).toBe('2026-03-28T17:00:00.000Z')
+  })
+
+  test('`belfry schedule next` answers without a server', () => {
+    const flags = ['--cron', '0 0 1 1 *', '--before', '2026-06-01T00:00:00Z', '--count', '1', '-o', 'name']
+    const answer = run('npx', ['belfry', 'schedule', 'next', ...flags], app, userEnv())
+    expect(answer).toBe('2026-01-01T00:00:00Z\n')
+  })
+
   test('`belfry dev` serves, says where, and ends cleanly on SIGTERM', async () => {
     const child = spawn(join(app, 'node_modules/.bin/belfry'), ['dev'], { cwd: app, env: userEnv() })
     started.add(child)

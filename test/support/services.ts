@@ -57,6 +57,22 @@ export const services = [
     elsewhere: 'brew install postgresql@17 && export PATH="$(brew --prefix postgresql@17)/bin:$PATH"',
     suites: ['the Postgres suites on the system version'],
   },
+  {
+    name: 'maven',
+    purpose: 'real Quartz, the origin of a cron dialect',
+    find: () => (folderOnPath('javac') === undefined ? undefined : folderOnPath('mvn')),
+    aptPackages: ['maven', 'default-jdk-headless'],
+    elsewhere: 'brew install maven',
+    suites: ['the fuzz against real Quartz'],
+  },
+  {
+    name: 'systemd-analyze',
+    purpose: 'the OnCalendar expressions of real systemd',
+    find: () => folderOnPath('systemd-analyze'),
+    aptPackages: ['systemd'],
+    elsewhere: 'use a Linux with systemd',
+    suites: ['the fuzz against real systemd'],
+  },
 ] as const satisfies readonly Service[]
 
 export type ServiceName = (typeof services)[number]['name']

@@ -70,6 +70,10 @@ const rows: readonly Row[] = [
       ...at('packages/sdk/src/x.ts')("import { x } from '@belfry/server'", "import type { X } from 'belfry'"),
       ...at('packages/contract/src/x.ts')("import { x } from '@belfry/sdk'", "import pg from 'pg'"),
       ...at('packages/ui/src/x.ts')("import { x } from '@belfry/sdk'"),
+      ...at('packages/server/src/schedule.ts')(
+        "import { x } from './engine/x.ts'",
+        "import pino from 'pino'",
+      ),
       ...at('packages/server/src/unheard-of/x.ts')('export const x = 1'),
     ],
     good: [
@@ -79,6 +83,8 @@ const rows: readonly Row[] = [
         "import ipaddr from 'ipaddr.js'",
       ),
       ...engine("import { x } from '../domain/x.ts'", "import type { X } from '../ports/x.ts'"),
+      ...at('packages/server/src/schedule.ts')("import { x } from './adapters/zones/x.ts'"),
+      ...cli("import { x } from '@belfry/server/schedule'"),
       ...http(
         "import { x } from '../engine/x.ts'",
         "import fastify from 'fastify'",
@@ -188,6 +194,7 @@ const rows: readonly Row[] = [
     good: [
       ...http('export const x = 1'),
       ...at('packages/sdk/src/index.ts')("export * from './x.ts'"),
+      ...at('packages/cli/src/schedule.ts')("export * from '@belfry/server/schedule'"),
       ...at('vitest.config.ts')('export default {}'),
     ],
   },

@@ -53,7 +53,7 @@ const introduction = [
   '|---|---|',
   '| 0 | ok |',
   '| 1 | failed |',
-  '| 2 | called the wrong way |',
+  '| 2 | called the wrong way, or a value was refused before any server was asked |',
   '| 4 | no valid key, or the key may not do this |',
   '| 5 | the run waited for ended, and not in success |',
   '| 6 | the wait timed out |',

@@ -7,7 +7,7 @@ import { BelfryError, toProblem } from '@belfry/contract'
 import { AnswerError } from '@belfry/sdk'
 import type { Command } from './command.ts'
 import { commandName } from './command.ts'
-import { exitCodes, UsageError } from './exit-codes.ts'
+import { exitCodes, InputError, UsageError } from './exit-codes.ts'
 import type { Io } from './io.ts'
 import { painter, wantsColor } from './output/paint.ts'
 import type { OutputFormat } from './output/structured.ts'
@@ -21,7 +21,7 @@ export type ErrorView = {
 }
 
 function exitCodeOf(error: unknown): number {
-  if (error instanceof UsageError) return exitCodes.usage
+  if (error instanceof UsageError || error instanceof InputError) return exitCodes.usage
   if (!(error instanceof BelfryError)) return exitCodes.failed
   if (error.code === 'unauthenticated' || error.code === 'forbidden') return exitCodes.auth
   return error.code === 'wait_timeout' ? exitCodes.waitTimedOut : exitCodes.failed

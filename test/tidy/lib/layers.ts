@@ -4,7 +4,8 @@
 //   contract <- domain <- ports <- engine <- {postgres, adapters, security, telemetry, http, config}
 //            <- compose <- main
 //   sdk -> contract      ui -> contract
-//   cli -> contract, sdk, and the server only when a command needs it
+//   evaluator (server/src/schedule.ts, a library of its own) -> contract, domain, ports, adapters
+//   cli -> contract, sdk, evaluator, and the server only when a command needs it
 //
 // The outer siblings in the braces never import each other; what they share goes through a port.
 
@@ -16,6 +17,7 @@ export type Layer =
   | (typeof outer)[number]
   | 'compose'
   | 'main'
+  | 'evaluator'
   | 'sdk'
   | 'cli'
   | 'ui'
@@ -37,8 +39,9 @@ export const mayImport: Readonly<Record<Layer, readonly Layer[]>> = {
   compose: [...inner, ...outer],
   // Only compose knows the adapters.
   main: within.filter((layer) => layer !== 'adapters'),
+  evaluator: ['contract', 'domain', 'ports', 'adapters'],
   sdk: ['contract'],
-  cli: ['contract', 'sdk'],
+  cli: ['contract', 'sdk', 'evaluator'],
   ui: ['contract'],
 }
 
@@ -54,6 +57,7 @@ export const mayUsePackages: Readonly<Partial<Record<Layer, readonly string[]>>>
   domain: ['ipaddr.js'],
   ports: [],
   engine: [],
+  evaluator: [],
 }
 
 /** Node modules that a pure layer may use: computation only, no input or output. */
@@ -70,6 +74,7 @@ const packageLayers: Readonly<Record<string, Layer>> = {
 
 /** The layer of one of our own packages when it is imported by name. */
 export function layerOfPackage(specifier: string): Layer | undefined {
+  if (specifier === '@belfry/server/schedule') return 'evaluator'
   const name = specifier.startsWith('@')
     ? specifier.split('/').slice(0, 2).join('/')
     : specifier.split('/')[0]
@@ -88,6 +93,7 @@ export function layerOf(path: string): Layer | 'unknown' | undefined {
   if (name === undefined || rest === undefined) return undefined
   if (name !== 'server') return packageLayers[name === 'cli' ? 'belfry' : `@belfry/${name}`] ?? 'unknown'
   const head = rest.split('/')[0]?.replace(/\.ts$/, '') ?? ''
+  if (rest === 'schedule.ts') return 'evaluator'
   if (!rest.includes('/')) return head === 'compose' ? 'compose' : 'main'
   return isServerFolder(head) ? head : 'unknown'
 }

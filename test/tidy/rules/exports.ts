@@ -1,9 +1,10 @@
-// No default exports (a thing has one name everywhere), and no barrels inside a package: only the index.ts at
-// the edge of a package may consist of re-exports. Configuration files export what their tool asks for.
+// No default exports (a thing has one name everywhere), and no barrels inside a package: only the files at
+// the edge of a package, which its package.json exports, may consist of re-exports. Configuration files
+// export what their tool asks for.
 import { isCode, type Rule, type SourceFile, type Violation, violation } from '../lib/source-file.ts'
 import { walk } from '../lib/syntax.ts'
 
-const edge = /^packages\/[^/]+\/src\/index\.ts$/
+const edge = /^packages\/[^/]+\/src\/(?:index|schedule)\.ts$/
 
 function defaultExports(file: SourceFile): Violation[] {
   const found: Violation[] = []

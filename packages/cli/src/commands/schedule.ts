@@ -17,6 +17,7 @@ import {
 import { timeWithDistance } from '../output/times.ts'
 import { findJob, findSchedule, isId } from '../resolve-name.ts'
 import { scheduleCreateCommand } from './schedule-create.ts'
+import { scheduleNextCommand } from './schedule-next.ts'
 import {
   boundForUpdate,
   catchUpFromFlags,
@@ -289,6 +290,7 @@ const changeCommands: readonly Command[] = [
 
 export const scheduleCommands: readonly Command[] = [
   scheduleCreateCommand,
+  scheduleNextCommand,
   ...lookCommands,
   ...changeCommands,
 ]

@@ -3,13 +3,12 @@
  * what the evaluator needs. The zone and the bounds have columns of their own. Everybody who reads the column
  * passes here.
  */
-import type { CronDialect } from './schedule/cron-dialect.ts'
 import type { ScheduleSpec } from './schedule/schedule-spec.ts'
 
 export type StoredSpec =
   | { readonly at: string }
   | { readonly every: string; readonly everyMs: number; readonly anchorMs: number }
-  | { readonly cron: string; readonly dialect: CronDialect }
+  | { readonly cron: string; readonly dialect: 'unix' }
 
 /** What stands in the column, if it is a form that is known. */
 export function readStoredSpec(value: unknown): StoredSpec | undefined {

@@ -1,26 +1,26 @@
-// Parser of one cron field by the rules of its dialect: lists, ranges, steps, names and special days become a
-// set of values. Every fault names the field, the column in the whole expression, and what to write instead.
+// Parser of one cron field by the rules of its dialect: lists, ranges, steps, names, hashes and special days
+// become a set of values. Every fault names the field, the column in the whole expression, and what to write
+// instead.
 
-import type { CronDialectRules, CronFieldRule } from './cron-dialect.ts'
+import { type CronDialectRules, type CronFieldRule, FIRST_YEAR, LAST_YEAR } from './cron-dialect.ts'
+import { foreignMark } from './foreign-mark.ts'
 import { fault, type ScheduleFault } from './schedule-fault.ts'
-
-/** Days that no fixed set can name. Weekdays count from 0 = Sunday. */
-export type SpecialDay =
-  | { readonly kind: 'last'; readonly daysBefore: number; readonly nearestWeekday: boolean }
-  | { readonly kind: 'nearestWeekday'; readonly day: number }
-  | { readonly kind: 'lastWeekday'; readonly weekday: number }
-  | { readonly kind: 'nthWeekday'; readonly weekday: number; readonly nth: number }
+import type { SeededDraw } from './seeded-draw.ts'
+import { readSpecialDay, type SpecialDay } from './special-day.ts'
 
 /**
- * Bit v of the pair of words is set for each value v (0-63). `any`: a bare `*` is in the list. `stepped`: a
- * `*`, `?` or step is, so that the schedule is an interval and no time of day.
+ * Bit v of the pair of words is set for each value v (0-63); years have a byte each instead, from 1970 on.
+ * `any`: a bare `*` is in the list. `stepped`: a `*`, `?` or step is, so that the schedule is an interval and
+ * no time of day. `ignored`: the field is a `?`, which leaves the choice to the other day field.
  */
 export type CronFieldSet = {
   readonly low: number
   readonly high: number
+  readonly years: Uint8Array | null
   readonly specials: readonly SpecialDay[]
   readonly any: boolean
   readonly stepped: boolean
+  readonly ignored: boolean
 }
 
 export type CronFieldText = { readonly text: string; readonly column: number }
@@ -28,24 +28,42 @@ export type CronFieldText = { readonly text: string; readonly column: number }
 type Reading = {
   readonly rule: CronFieldRule
   readonly dialect: CronDialectRules
+  readonly draw: () => SeededDraw
   readonly specials: SpecialDay[]
+  readonly years: Uint8Array | null
   low: number
   high: number
   any: boolean
   stepped: boolean
+  ignored: boolean
 }
+
+const PLAIN_NUMBER = /^\d{1,4}$/
+/** The days that a hash draws from exist in every month. */
+const HASHED_DAYS = 28
 
 export function parseCronField(
   field: CronFieldText,
   rule: CronFieldRule,
   dialect: CronDialectRules,
+  draw: () => SeededDraw,
 ): CronFieldSet | ScheduleFault {
-  const reading: Reading = { rule, dialect, specials: [], low: 0, high: 0, any: false, stepped: false }
+  const reading: Reading = {
+    rule,
+    dialect,
+    draw,
+    specials: [],
+    years: rule.name === 'year' ? new Uint8Array(LAST_YEAR - FIRST_YEAR + 1) : null,
+    low: 0,
+    high: 0,
+    any: false,
+    stepped: false,
+    ignored: false,
+  }
   const items = field.text.split(',')
   let column = field.column
   for (const item of items) {
-    const trouble =
-      item === '*' ? readRange(reading, '*', undefined) : readItem(reading, item, items.length > 1)
+    const trouble = item === '*' ? readStar(reading, 1) : readItem(reading, item, items.length > 1)
     if (trouble !== undefined) {
       return fault(
         `/cron/${rule.name}`,
@@ -59,34 +77,70 @@ export function parseCronField(
 
 /** Adds one list item to the sets, or says what is wrong with it. */
 function readItem(reading: Reading, item: string, inList: boolean): string | undefined {
+  const { rule, dialect } = reading
   if (item === '') return 'the list has an empty item: remove the extra comma'
-  if (item.includes('?')) return 'this dialect has no "?": write *'
-  const special = readSpecialDay(reading, item, inList)
+  // Most items are plain numbers, and parsing is on the way of every schedule that is loaded.
+  if (PLAIN_NUMBER.test(item)) return readNumber(reading, item)
+  if (item === '?' && dialect.questionMark !== 'none') return readQuestionMark(reading, inList)
+  const foreign = foreignMark(item, rule, dialect)
+  if (foreign !== undefined) return foreign
+  if (dialect.hash && item.startsWith('H')) return readHash(reading, item)
+  if (rule.name === 'dayOfWeek' && dialect.bareLastWeekday && /^l$/i.test(item)) {
+    if (inList) return 'L stands alone: for Saturday in a list write SAT'
+    addRange(reading, rule.last, rule.last, 1)
+    return undefined
+  }
+  const special = readSpecialDay(reading.specials, item, rule, dialect, inList, readValue)
   if (special !== 'ordinary') return special
   if (!item.includes('/')) return readRange(reading, item, undefined)
   const [base = '', stepText = '', extra] = item.split('/')
   if (extra !== undefined) return 'there is more than one "/": write a range and one step, as in 10-40/5'
-  const { max } = reading.rule
-  if (!/^\d{1,4}$/.test(stepText)) return `the step after "/" is a whole number from 1 to ${max}`
+  if (!rule.steps) return 'this field has no steps: write a list, as in 2,4,6'
+  const widest = rule.max - (rule.name === 'year' ? rule.min : 0)
+  if (!/^\d{1,4}$/.test(stepText)) return `the step after "/" is a whole number from 1 to ${widest}`
   const step = Number(stepText)
-  if (step === 0) return `a step of 0 never moves: write 1 to ${max}`
-  if (step > max) return `a step of ${step} is wider than the field: write 1 to ${max}, or a single value`
+  if (step === 0) return `a step of 0 never moves: write 1 to ${widest}`
+  if (step > widest)
+    return `a step of ${step} is wider than the field: write 1 to ${widest}, or a single value`
   reading.stepped = true
-  return readRange(reading, base, step)
+  if (base === '' && dialect.leadingSlash) return readStar(reading, step)
+  return base === '*' ? readStar(reading, step) : readRange(reading, base, step)
+}
+
+function readNumber(reading: Reading, item: string): string | undefined {
+  const value = readValue(reading.rule, item)
+  if (typeof value === 'string') return value
+  addRange(reading, value, value, 1)
+  return undefined
+}
+
+function readQuestionMark(reading: Reading, inList: boolean): string | undefined {
+  const { dialect, rule } = reading
+  if (dialect.questionMark === 'star') return readStar(reading, 1)
+  if (rule.name !== 'dayOfMonth' && rule.name !== 'dayOfWeek')
+    return '"?" stands only in the day of month or the day of week: write *'
+  if (inList) return '"?" stands alone: a list cannot hold it'
+  reading.ignored = true
+  return readStar(reading, 1)
+}
+
+function readStar(reading: Reading, step: number): undefined {
+  const { rule } = reading
+  reading.stepped = true
+  if (step === 1) reading.any = true
+  // Where 7 is a second Sunday, a step may land on it only in the dialect that counts to it.
+  addRange(reading, rule.min, reading.dialect.hash ? rule.max : rule.last, step)
+  return undefined
 }
 
 function readRange(reading: Reading, base: string, step: number | undefined): string | undefined {
   const { rule, dialect } = reading
-  if (base === '*') {
-    reading.stepped = true
-    if (step === undefined || step === 1) reading.any = true
-    addRange(reading, rule.min, rule.last, step ?? 1)
-    return undefined
-  }
   const ends = base.split('-')
   if (ends.length > 2 || ends.includes('')) return `write ${exampleOf(rule)}`
   const from = readValue(rule, ends[0] ?? '')
   if (typeof from === 'string') return from
+  const trouble = dialect.plainNames ? namesTrouble(ends, step) : undefined
+  if (trouble !== undefined) return trouble
   if (ends.length === 1) {
     if (step !== undefined && !dialect.startWithStep) return 'a step needs a range or *, as in 10-40/5 or */5'
     addRange(reading, from, step === undefined ? from : Math.max(from, rule.last), step ?? 1)
@@ -94,29 +148,63 @@ function readRange(reading: Reading, base: string, step: number | undefined): st
   }
   const to = readValue(rule, ends[1] ?? '')
   if (typeof to === 'string') return to
-  if (from > to && !dialect.wrapRanges)
+  if (from > to && (!dialect.wrapRanges || rule.name === 'year'))
     return 'the range ends before it begins: write the smaller value first'
   addRange(reading, from, to, step ?? 1)
   return undefined
 }
 
+function namesTrouble(ends: readonly string[], step: number | undefined): string | undefined {
+  const named = ends.filter((end) => /^[A-Z]/i.test(end)).length
+  if (step !== undefined && named > 0)
+    return 'a step after a name would be ignored by this dialect: write numbers, as in 2-6/2'
+  return named === 1 && ends.length === 2 ? 'write both ends as names or both as numbers' : undefined
+}
+
+/** `H`, `H/n`, `H(a-b)` or `H(a-b)/n`: one value, or a phase for steps, drawn from the seed. */
+function readHash(reading: Reading, item: string): string | undefined {
+  const { rule, draw } = reading
+  const match = /^H(?:\((\d{1,4})-(\d{1,4})\))?(?:\/(\d{1,4}))?$/.exec(item)
+  if (!match) return 'write H, H/15, H(0-29) or H(0-29)/10'
+  const [, fromText, toText, stepText] = match
+  const from = fromText === undefined ? rule.min : readValue(rule, fromText)
+  if (typeof from === 'string') return from
+  const whole = rule.name === 'dayOfMonth' ? HASHED_DAYS : rule.last
+  const to = toText === undefined ? whole : readValue(rule, toText)
+  if (typeof to === 'string') return to
+  if (to < from) return 'the range ends before it begins: write the smaller value first'
+  const size = to - from + 1
+  const step = Number(stepText ?? 1)
+  if (step < 1 || step > size) return `the step ${step} does not fit into the range: write 1 to ${size}`
+  if (step === 1) {
+    const value = from + draw().next(size)
+    addRange(reading, value, value, 1)
+  } else {
+    reading.stepped = true
+    addRange(reading, from + draw().next(step), to, step)
+  }
+  return undefined
+}
+
 function addRange(reading: Reading, from: number, to: number, step: number): void {
-  const { min, last } = reading.rule
+  const { min, last, shift } = reading.rule
+  const { years } = reading
   const size = last - min + 1
   // A range that ends before it begins goes on through the end of the field, and its step with it.
   const wraps = from > to
   const start = wraps && from > last ? from - size : from
   const end = wraps && start > to ? to + size : to
   for (let value = start; value <= end; value += step) {
-    const bit = ((value - min) % size) + min
-    if (bit < 32) reading.low |= 1 << bit
+    const bit = ((value - min) % size) + min - shift
+    if (years !== null) years[bit - FIRST_YEAR] = 1
+    else if (bit < 32) reading.low |= 1 << bit
     else reading.high |= 1 << (bit - 32)
   }
 }
 
 /** A value as written, or what is wrong with it. */
 function readValue(rule: CronFieldRule, text: string): number | string {
-  if (/^\d{1,4}$/.test(text)) {
+  if (PLAIN_NUMBER.test(text)) {
     const value = Number(text)
     if (value >= rule.min && value <= rule.max) return value
     return `${value} is outside ${rule.min}-${rule.max}: write a value from ${rule.min} to ${rule.max}`
@@ -134,54 +222,10 @@ function readValue(rule: CronFieldRule, text: string): number | string {
   return `write ${exampleOf(rule)}`
 }
 
-/** undefined: read. 'ordinary': not a special day. Any other text: what is wrong with it. */
-function readSpecialDay(reading: Reading, item: string, inList: boolean): string | undefined {
-  const { rule, dialect, specials } = reading
-  if (!dialect.specialDays) return 'ordinary'
-  if (rule.name === 'dayOfMonth') return readSpecialMonthDay(specials, item.toUpperCase(), inList)
-  if (rule.name === 'dayOfWeek') return readSpecialWeekday(reading, item.toUpperCase())
-  return 'ordinary'
-}
-
-function readSpecialMonthDay(specials: SpecialDay[], item: string, inList: boolean): string | undefined {
-  if (!/[LW]/.test(item)) return 'ordinary'
-  if (inList && item.includes('W')) return 'W stands alone: a list cannot hold it'
-  const last = /^L(?:-(\d{1,2}))?(W?)$/.exec(item)
-  if (last) {
-    const daysBefore = Number(last[1] ?? 0)
-    if (daysBefore > 30) return 'L-n goes from L-0 to L-30'
-    specials.push({ kind: 'last', daysBefore, nearestWeekday: last[2] === 'W' })
-    return undefined
-  }
-  const nearest = /^(\d{1,2})W$/.exec(item)
-  const day = Number(nearest?.[1] ?? 0)
-  if (!nearest)
-    return 'write L (last day), L-3, LW (last weekday of work) or 15W (weekday of work nearest to the 15th)'
-  if (day < 1 || day > 31) return `${day} is outside 1-31: write 1W to 31W`
-  specials.push({ kind: 'nearestWeekday', day })
-  return undefined
-}
-
-function readSpecialWeekday(reading: Reading, item: string): string | undefined {
-  if (item === 'L') return 'write the weekday before L, as in 5L or FRIL for the last Friday'
-  const match = /^(\d|[A-Z]{3})(?:L|#(\d*))$/.exec(item)
-  if (!match)
-    return item.includes('#') ? 'write a weekday, # and 1 to 5, as in 5#2 for the second Friday' : 'ordinary'
-  const weekday = readValue(reading.rule, match[1] ?? '')
-  if (typeof weekday === 'string') return weekday
-  const nthText = match[2]
-  if (nthText === undefined) {
-    reading.specials.push({ kind: 'lastWeekday', weekday: weekday % 7 })
-    return undefined
-  }
-  const nth = Number(nthText)
-  if (nth < 1 || nth > 5) return 'a month has the 1st to the 5th of a weekday: write #1 to #5'
-  reading.specials.push({ kind: 'nthWeekday', weekday: weekday % 7, nth })
-  return undefined
-}
-
 function exampleOf(rule: CronFieldRule): string {
   const names = Object.keys(rule.names)
   const named = names.length > 0 ? `, or names such as ${names[1] ?? ''}` : ''
-  return `numbers from ${rule.min} to ${rule.max}${named}, as *, 1, 1-5, 1,5 or */2`
+  const { min } = rule
+  const examples = rule.name === 'year' ? '*, 2030, 2030-2035 or 2030/2' : `*, ${min}, 1-5, 1,5 or */2`
+  return `numbers from ${min} to ${rule.max}${named}, as ${examples}`
 }

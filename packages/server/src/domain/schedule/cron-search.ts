@@ -1,46 +1,38 @@
-// The search for the next time of a cron plan in a zone.
+// The times of a plan in a zone: next, previous, and how many.
 //
 // 1. The zone's timeline cuts time into segments with one UTC offset. Within a segment wall time and real
-//    time run alike, so the search there is on wall time alone: find the month, the day by bit sets, then the
-//    time of day.
-// 2. Between segments the daylight-saving policy decides. Fixed-time plans: a time inside a gap fires once at
-//    the first instant after it (several such times give one fire), a repeated time fires in its first pass
-//    only. Interval plans follow real time: nothing happens in a gap, and a repeated hour is served twice.
-// 3. Instants only ever move forward, so each answer is strictly after the one before. Work is bounded: at
-//    most 41 years of segments and, by the month bit set, the wanted months of 42 years for each search on
-//    wall time.
+//    time run alike, so the search there is on wall time alone (wall-time.ts).
+// 2. Between segments the daylight-saving policy decides. Gap `next_valid`: times inside a gap fire once, at
+//    the first instant after it (several such times give one fire). Gap `skip`: they do not fire. Overlap
+//    `first`: a repeated time fires in its first pass only. Overlap `both`: in both passes.
+// 3. Instants only ever move one way, so each answer lies strictly beyond the one before. Work is bounded:
+//    the segments and months of one horizon (41 years; the years 1970-2199 where years are named).
 
-import {
-  DAY_MS,
-  dayNumber,
-  daysInMonth,
-  packedDate,
-  packedDay,
-  packedMonth,
-  packedYear,
-  weekdayOf,
-} from '../zone/civil-date.ts'
+import { CALENDAR_CYCLE_MS, DAY_MS, dayNumber } from '../zone/civil-date.ts'
 import { cycleShiftMs, segmentAt, type ZoneTimeline } from '../zone/zone-rules.ts'
-import { wantedDays } from './cron-days.ts'
-import { type CronPlan, firstBit, lowestBit, nextBit } from './cron-plan.ts'
+import { FIRST_YEAR, LAST_YEAR } from './cron-dialect.ts'
+import type { CronPlan } from './cron-plan.ts'
+import { countLocals, horizonYears, nextLocal, previousLocal, type SearchMeter } from './wall-time.ts'
 
 /** How a plan meets a change of the clock. */
 export type DstPolicy = { readonly gap: 'next_valid' | 'skip'; readonly overlap: 'first' | 'both' }
 
-/** Counts the months looked at, so that tests can bound the work for hostile input. */
-export type SearchMeter = { months: number; segments: number }
-
 export const FIXED_TIME_POLICY: DstPolicy = { gap: 'next_valid', overlap: 'first' }
 export const INTERVAL_POLICY: DstPolicy = { gap: 'skip', overlap: 'both' }
 
-/** 29 February on a given weekday can take 40 years, across 2100. */
-const HORIZON_YEARS = 41
-const HORIZON_MS = HORIZON_YEARS * 366 * DAY_MS
 /** A wider jump is no daylight saving but a zone that moved (Samoa 2011): the lost day is not made up for. */
-const MAX_GAP_MS = 3 * 3_600_000
+export const MAX_GAP_MS = 3 * 3_600_000
+const YEAR_MS = 366 * DAY_MS
 const NEVER = Number.POSITIVE_INFINITY
+/** Where years are named nothing fires outside these instants, whatever the zone. */
+const BEFORE_FIRST_YEAR_MS = (dayNumber(FIRST_YEAR, 1, 1) - 2) * DAY_MS
+const AFTER_LAST_YEAR_MS = (dayNumber(LAST_YEAR + 1, 1, 1) + 2) * DAY_MS
+/** One stretch of a count, short enough that the timeline covers it whole. */
+const COUNT_STRETCH_MS = 40 * YEAR_MS
+/** The longest range that is counted; 500 years are 6,000 months. */
+export const MAX_COUNT_RANGE_MS = 500 * YEAR_MS
 
-/** The first instant strictly after `afterMs`, or null when there is none within 41 years. */
+/** The first instant strictly after `afterMs`, or null when there is none within the horizon. */
 export function nextOfCron(
   plan: CronPlan,
   timeline: ZoneTimeline,
@@ -48,15 +40,18 @@ export function nextOfCron(
   afterMs: number,
   meter?: SearchMeter,
 ): number | null {
-  const shiftMs = cycleShiftMs(timeline, afterMs)
-  const fromMs = (Math.floor((afterMs - shiftMs) / 1_000) + 1) * 1_000
+  if (plan.years !== null && afterMs >= AFTER_LAST_YEAR_MS) return null
+  const sinceMs = Math.max(afterMs, nothingUntilMs(plan))
+  const shiftMs = cycleShiftMs(timeline, sinceMs)
+  const fromMs = (Math.floor((sinceMs - shiftMs) / 1_000) + 1) * 1_000
+  const untilMs = fromMs + horizonYears(plan) * YEAR_MS
   const { startsMs, offsetsMs, seenLocalsMs } = timeline
   let searchedFrom = NEVER
   let found = NEVER
   for (let i = segmentAt(timeline, fromMs); i < offsetsMs.length; i++) {
     const segmentMs = startsMs[i] as number
     const startMs = segmentMs > fromMs ? segmentMs : fromMs
-    if (startMs > fromMs + HORIZON_MS) return null
+    if (startMs > untilMs) return null
     if (meter) meter.segments++
     const offsetMs = offsetsMs[i] as number
     const seenMs = seenLocalsMs[i] as number
@@ -75,59 +70,117 @@ export function nextOfCron(
       searchedFrom = lower
       found = nextLocal(plan, lower, meter)
     }
+    if (found === NEVER) return null
     if (found - offsetMs < (startsMs[i + 1] as number)) return found - offsetMs + shiftMs
   }
   return null
 }
 
-/** The first wall time of the plan at or after `localMs`; Infinity when there is none within the horizon. */
-function nextLocal(plan: CronPlan, localMs: number, meter: SearchMeter | undefined): number {
-  const dayNo = Math.floor(localMs / DAY_MS)
-  const packed = packedDate(dayNo)
-  let year = packedYear(packed)
-  const lastYear = year + HORIZON_YEARS
-  let month = packedMonth(packed)
-  const day = packedDay(packed)
-  let length = daysInMonth(year, month)
-  let monthStart = dayNo - day + 1
-  if (meter) meter.months++
-  let days = wantedDays(plan, month, length, weekdayOf(monthStart)) & (-1 << (day - 1))
-  if (((days >>> (day - 1)) & 1) === 1) {
-    const time = nextTimeOfDay(plan, Math.ceil((localMs - dayNo * DAY_MS) / 1_000))
-    if (time >= 0) return dayNo * DAY_MS + time * 1_000
-    days &= ~(1 << (day - 1))
-  }
-  while (days === 0) {
-    if (year > lastYear) return NEVER
-    if (meter) meter.months++
-    const months = plan.months >>> (month + 1)
-    if (months !== 0) month += 1 + lowestBit(months)
-    else {
-      year++
-      month = lowestBit(plan.months)
-    }
-    monthStart = dayNumber(year, month, 1)
-    length = daysInMonth(year, month)
-    days = wantedDays(plan, month, length, weekdayOf(monthStart))
-  }
-  return (monthStart + lowestBit(days)) * DAY_MS + plan.firstTime * 1_000
+/** An instant before which the plan has no time in any zone. */
+function nothingUntilMs(plan: CronPlan): number {
+  if (plan.interval !== null) return (plan.interval.anchorDay - 2) * DAY_MS
+  return plan.years === null ? Number.NEGATIVE_INFINITY : BEFORE_FIRST_YEAR_MS
 }
 
-/** Seconds after midnight of the first time of day at or after `seconds`; -1 when the day has no more. */
-function nextTimeOfDay(plan: CronPlan, seconds: number): number {
-  if (seconds <= plan.firstTime) return plan.firstTime
-  const hour = (seconds / 3_600) | 0
-  const minute = ((seconds - hour * 3_600) / 60) | 0
-  const second = seconds - hour * 3_600 - minute * 60
-  if (((plan.hours >>> hour) & 1) === 1) {
-    if (nextBit(plan.minutesLow, plan.minutesHigh, minute) === minute) {
-      const nextSecond = nextBit(plan.secondsLow, plan.secondsHigh, second)
-      if (nextSecond >= 0) return hour * 3_600 + minute * 60 + nextSecond
-    }
-    const nextMinute = nextBit(plan.minutesLow, plan.minutesHigh, minute + 1)
-    if (nextMinute >= 0) return hour * 3_600 + nextMinute * 60 + firstBit(plan.secondsLow, plan.secondsHigh)
+/** The last instant strictly before `beforeMs`, or null when there is none within the horizon. */
+export function previousOfCron(
+  plan: CronPlan,
+  timeline: ZoneTimeline,
+  policy: DstPolicy,
+  beforeMs: number,
+  meter?: SearchMeter,
+): number | null {
+  const cappedMs = plan.years === null ? beforeMs : Math.min(beforeMs, AFTER_LAST_YEAR_MS)
+  const backMs = Math.min(horizonYears(plan), 300) * YEAR_MS
+  const shiftMs = shiftForPast(timeline, cappedMs)
+  const endMs = Math.ceil((cappedMs - shiftMs) / 1_000) * 1_000
+  const { startsMs, offsetsMs } = timeline
+  for (let i = segmentAt(timeline, endMs - 1_000); i >= 0; i--) {
+    const segmentMs = startsMs[i] as number
+    const segmentEndMs = Math.min(startsMs[i + 1] as number, endMs)
+    if (segmentEndMs < endMs - backMs) return null
+    if (meter) meter.segments++
+    const offsetMs = offsetsMs[i] as number
+    const lowest = Math.max(firstServed(timeline, policy, i), endMs - backMs)
+    const found = previousLocal(plan, lowest, segmentEndMs + offsetMs, meter)
+    if (found !== Number.NEGATIVE_INFINITY) return found - offsetMs + shiftMs
+    if (firesAfterGap(plan, timeline, policy, i)) return segmentMs + shiftMs
   }
-  const later = hour >= 23 ? 0 : plan.hours >>> (hour + 1)
-  if (later === 0) return -1
-  return (hour + 1 + lowestBit(later)) * 3_600 + (plan.firstTime % 3_600)
+  return null
+}
+
+/** How many instants lie in (afterMs, untilMs]; the range is at most MAX_COUNT_RANGE_MS. */
+export function countOfCron(
+  plan: CronPlan,
+  timeline: ZoneTimeline,
+  policy: DstPolicy,
+  afterMs: number,
+  untilMs: number,
+): number {
+  let count = 0
+  const lastMs = (Math.floor(untilMs / 1_000) + 1) * 1_000
+  const endMs = plan.years === null ? lastMs : Math.min(lastMs, AFTER_LAST_YEAR_MS)
+  let fromMs = (Math.floor(afterMs / 1_000) + 1) * 1_000
+  while (fromMs < endMs) {
+    const toMs = Math.min(endMs, fromMs + COUNT_STRETCH_MS)
+    const shiftMs = cycleShiftMs(timeline, fromMs)
+    count += countStretch(plan, timeline, policy, fromMs - shiftMs, toMs - shiftMs)
+    fromMs = toMs
+  }
+  return count
+}
+
+/** In [fromMs, toMs), both whole seconds and inside the timeline. */
+function countStretch(
+  plan: CronPlan,
+  timeline: ZoneTimeline,
+  policy: DstPolicy,
+  fromMs: number,
+  toMs: number,
+): number {
+  const { startsMs, offsetsMs } = timeline
+  let count = 0
+  for (let i = segmentAt(timeline, fromMs); i < offsetsMs.length; i++) {
+    const segmentMs = startsMs[i] as number
+    if (segmentMs >= toMs) break
+    const offsetMs = offsetsMs[i] as number
+    let lower = Math.max(fromMs + offsetMs, firstServed(timeline, policy, i))
+    if (segmentMs >= fromMs && firesAfterGap(plan, timeline, policy, i)) {
+      count++
+      // A time at the very end of the gap is the same fire.
+      lower = Math.max(lower, segmentMs + offsetMs + 1_000)
+    }
+    count += countLocals(plan, lower, Math.min(toMs, startsMs[i + 1] as number) + offsetMs)
+  }
+  return count
+}
+
+/** The first wall time of a segment that is not a repetition left out by the policy. */
+function firstServed(timeline: ZoneTimeline, policy: DstPolicy, index: number): number {
+  const localStart = (timeline.startsMs[index] as number) + (timeline.offsetsMs[index] as number)
+  return policy.overlap === 'first'
+    ? Math.max(localStart, timeline.seenLocalsMs[index] as number)
+    : localStart
+}
+
+/** Whether a gap before the segment swallowed a time, which is made up for at the segment's start. */
+function firesAfterGap(plan: CronPlan, timeline: ZoneTimeline, policy: DstPolicy, index: number): boolean {
+  if (policy.gap !== 'next_valid') return false
+  return holdsTimeInGap(plan, timeline, index)
+}
+
+/** Whether a time of the plan lies in the gap before the segment, if there is one. */
+export function holdsTimeInGap(plan: CronPlan, timeline: ZoneTimeline, index: number): boolean {
+  const seenMs = timeline.seenLocalsMs[index] as number
+  const localStart = (timeline.startsMs[index] as number) + (timeline.offsetsMs[index] as number)
+  const gapMs = localStart - seenMs
+  return gapMs > 0 && gapMs <= MAX_GAP_MS && previousLocal(plan, seenMs, localStart) >= seenMs
+}
+
+/** Like cycleShiftMs, for a search that goes back: what it may reach must lie in the rule's years too. */
+function shiftForPast(timeline: ZoneTimeline, timeMs: number): number {
+  const shiftMs = cycleShiftMs(timeline, timeMs)
+  const roomMs = 45 * YEAR_MS
+  const deep = timeMs - shiftMs < timeline.repeatFromMs - CALENDAR_CYCLE_MS + roomMs
+  return shiftMs > 0 && deep ? shiftMs - CALENDAR_CYCLE_MS : shiftMs
 }

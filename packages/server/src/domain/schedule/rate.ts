@@ -39,6 +39,17 @@ export function parseRate(text: string): Result<number, ScheduleFault> {
   return checkPeriod(everyMs)
 }
 
+/** The `@every 1h30m` of Kubernetes: whole seconds are kept, fractions of one are not. */
+export function parseEveryMacro(text: string): Result<number, ScheduleFault> {
+  const match = /^@every\s+((?:\d{1,9}(?:\.\d{1,9})?(?:h|m|s|ms))+)$/.exec(text)
+  if (!match) return wrong('write @every and a duration of h, m and s, as in @every 1h30m')
+  let everyMs = 0
+  for (const [, amount = '', unit = ''] of (match[1] ?? '').matchAll(/([\d.]+)(h|ms|m|s)/g)) {
+    everyMs += Number(amount) * (unit === 'ms' ? 1 : (UNIT_MS[unit] ?? 0))
+  }
+  return checkPeriod(Math.max(1_000, Math.floor(everyMs / 1_000) * 1_000))
+}
+
 /** Refuses periods that are not whole seconds, too short or too long. */
 export function checkPeriod(everyMs: number): Result<number, ScheduleFault> {
   if (everyMs === 0) return wrong('the period is 0: write a positive one, such as 5m')

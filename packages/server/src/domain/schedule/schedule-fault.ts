@@ -7,3 +7,10 @@ export type ScheduleFault = { readonly pointer: string; readonly message: string
 export function fault(pointer: string, message: string): ScheduleFault {
   return { pointer, message }
 }
+
+/** Begins the message of every fault that says: well written, but no time ever comes of it. */
+const NEVER_FIRES = 'never fires'
+
+export function isNeverFires(fault: ScheduleFault): boolean {
+  return fault.message.startsWith(NEVER_FIRES)
+}

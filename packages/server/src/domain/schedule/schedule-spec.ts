@@ -1,31 +1,68 @@
-// A schedule as people write it, compiled into one that answers "when next?". This is the evaluator's front
-// door: the rest of the engine sees only what is exported here (and the jitter). All times are epoch
-// milliseconds; "nominal" or planned times are what a schedule names, before jitter. A next time is always
-// strictly after the one before.
+// A schedule as people write it, compiled into one that answers "when?". This is the evaluator's front door:
+// the rest of the engine sees only what is exported here (and the jitter). All times are epoch milliseconds;
+// "nominal" or planned times are what a schedule names, before jitter. A next time is always strictly after
+// the one before.
 
+import { DAY_MS } from '../zone/civil-date.ts'
 import { refuse, type Result, succeed } from '../zone/result.ts'
 import { resolveZone, type ZoneLookup } from '../zone/zone-lookup.ts'
 import type { ZoneRules } from '../zone/zone-rules.ts'
 import { parseAt } from './at-time.ts'
-import type { CronDialect } from './cron-dialect.ts'
-import { parseCron } from './cron-parser.ts'
-import { FIXED_TIME_POLICY, INTERVAL_POLICY, nextOfCron } from './cron-search.ts'
-import { checkPeriod, countOfRate, latestOfRate, nextOfRate } from './rate.ts'
+import { parseAnchor, parseCalendarExpression } from './calendar-expression.ts'
+import type { CronDialect, DayMatch } from './cron-dialect.ts'
+import { parseExpression } from './cron-parser.ts'
+import { type CronPlan, yearSpan } from './cron-plan.ts'
+import { type DstPolicy, FIXED_TIME_POLICY, INTERVAL_POLICY } from './cron-search.ts'
+import { checkPeriod } from './rate.ts'
 import { fault, type ScheduleFault } from './schedule-fault.ts'
+import {
+  boundedTimes,
+  listTimes,
+  planTimes,
+  rateTimes,
+  type ScheduleTimes,
+  singleTime,
+} from './schedule-times.ts'
+
+/** What a schedule does when the clock changes; what is left out follows the default. */
+export type DstChoice = {
+  /** A time that the clock leaps over: at the first instant after the gap, or not at all. */
+  readonly gap?: DstPolicy['gap']
+  /** A time that comes twice: the first one only, or both. */
+  readonly overlap?: DstPolicy['overlap']
+}
 
 /**
  * at: RFC 3339 with an offset, or a wall time of the zone. rate: planned times are anchorMs + k * everyMs, k
- * >= 0; the anchor is the start bound, else 1970, unless given (the engine gives the time of creation).
- * `zone` is an IANA name, UTC when left out.
+ * >= 0; the anchor is the start bound, else 1970, unless given (the engine gives the time of creation). cron:
+ * an expression of a dialect; `seed` is what H draws from (the engine gives the schedule's id). calendar: see
+ * calendar-expression.ts; `anchor` is a date of the zone, the start bound's unless given. `zone` is an IANA
+ * name, UTC when left out.
  */
 export type ScheduleSpec = (
   | { readonly kind: 'at'; readonly at: string }
   | { readonly kind: 'rate'; readonly everyMs: number; readonly anchorMs?: number }
-  | { readonly kind: 'cron'; readonly dialect: CronDialect; readonly expression: string }
-) & { readonly zone?: string }
+  | {
+      readonly kind: 'cron'
+      readonly dialect: CronDialect
+      readonly expression: string
+      readonly dayMatch?: DayMatch
+      readonly seed?: string
+      /** Of a dialect's rate, as in rate(5 minutes) or @every 5m. */
+      readonly anchorMs?: number
+    }
+  | { readonly kind: 'calendar'; readonly every: string; readonly anchor?: string }
+) & { readonly zone?: string; readonly dst?: DstChoice }
 
-/** Planned times lie in [startAtMs, endAtMs). */
-export type ScheduleBounds = { readonly startAtMs?: number; readonly endAtMs?: number }
+/**
+ * Planned times lie in [startAtMs, endAtMs). With `nowMs` a schedule that has nothing left after it is
+ * refused; leave it out where one that was stored is read again.
+ */
+export type ScheduleBounds = {
+  readonly startAtMs?: number
+  readonly endAtMs?: number
+  readonly nowMs?: number
+}
 
 /** `count` is exact unless `capped`: then there are at least that many. `latestMs` is exact either way. */
 export type MissedTimes = {
@@ -34,22 +71,33 @@ export type MissedTimes = {
   readonly latestMs: number | null
 }
 
-export type CompiledSchedule = {
+/** What the schedule came to, for words and warnings. */
+export type Timing =
+  | { readonly kind: 'plan'; readonly plan: CronPlan; readonly policy: DstPolicy; readonly zone: ZoneRules }
+  | { readonly kind: 'rate'; readonly anchorMs: number; readonly everyMs: number }
+  | { readonly kind: 'at'; readonly instantMs: number }
+
+export type CompiledSchedule = ScheduleTimes & {
   readonly kind: ScheduleSpec['kind']
   readonly zoneName: string
   /** What a person should know about how the schedule was read; empty when nothing is special. */
   readonly notes: readonly string[]
-  /** The first planned time strictly after `afterMs`, or null when there is none any more. */
-  next(afterMs: number): number | null
-  /**
-   * The planned times in (afterMs, untilMs]; a rate is counted by arithmetic, others one by one up to `cap`.
-   */
+  readonly timing: Timing
+  /** The planned times in (afterMs, untilMs], in order; at most `limit`, and never more than 10,000. */
+  between(afterMs: number, untilMs: number, limit: number): readonly number[]
+  /** The planned times in (afterMs, untilMs], counted by arithmetic and told up to `cap`. */
   missedBetween(afterMs: number, untilMs: number, cap: number): MissedTimes
 }
 
 export const DEFAULT_ZONE = 'UTC'
 
-type Nominal = Pick<CompiledSchedule, 'next' | 'missedBetween' | 'notes'>
+type Nominal = {
+  readonly times: ScheduleTimes
+  readonly timing: Timing
+  readonly notes: readonly string[]
+  /** A rate is counted in full, whatever the cap. */
+  readonly wholeCount: boolean
+}
 type Faults = readonly ScheduleFault[]
 
 /** Compiles with the zone already at hand; `spec.zone` is not looked at. */
@@ -64,23 +112,44 @@ export function compileSchedule(
     return refuse([fault('/endAt', 'the end is not after the start: nothing could ever fire')])
   const nominal = compileNominal(spec, zone, bounds)
   if (!nominal.ok) return nominal
-  const schedule = bounded(nominal.value, firstMs, endMs)
-  const trouble = emptyWindow(spec, schedule.next, bounds)
+  const { times, timing, notes, wholeCount } = nominal.value
+  const bound = boundedTimes(times, firstMs, endMs)
+  const trouble = emptyWindow(timing, bound, bounds)
   if (trouble) return refuse([trouble])
-  return succeed({ kind: spec.kind, zoneName: zone.name, notes: nominal.value.notes, ...schedule })
+  return succeed({
+    ...bound,
+    kind: spec.kind,
+    zoneName: zone.name,
+    notes,
+    timing,
+    between: (afterMs, untilMs, limit) => listTimes(bound, afterMs, untilMs, limit),
+    missedBetween(afterMs, untilMs, cap) {
+      const { count, capped } = bound.countBetween(afterMs, untilMs)
+      if (count === 0) return { count, capped, latestMs: null }
+      const latestMs = bound.previous(untilMs + 1)
+      if (count <= cap || wholeCount) return { count, capped, latestMs }
+      return { count: cap, capped: true, latestMs }
+    },
+  })
 }
 
 /**
  * Compiles with the zone looked up by name; an unknown one is a fault at `/zone` that suggests what was
- * meant.
+ * meant. An OnCalendar expression may name the zone itself.
  */
 export function compileScheduleIn(
   spec: ScheduleSpec,
   zones: ZoneLookup,
   bounds: ScheduleBounds = {},
 ): Result<CompiledSchedule, Faults> {
-  const zone = resolveZone(zones, spec.zone ?? DEFAULT_ZONE)
+  const zone = resolveZone(zones, spec.zone ?? zoneInExpression(spec) ?? DEFAULT_ZONE)
   return zone.ok ? compileSchedule(spec, zone.value, bounds) : refuse([fault('/zone', zone.error)])
+}
+
+function zoneInExpression(spec: ScheduleSpec): string | undefined {
+  if (spec.kind !== 'cron' || spec.dialect !== 'systemd') return undefined
+  const parsed = parseExpression(spec.expression, 'systemd')
+  return parsed.ok && parsed.value.kind === 'plan' ? (parsed.value.zone ?? undefined) : undefined
 }
 
 function compileNominal(
@@ -88,95 +157,111 @@ function compileNominal(
   zone: ZoneRules,
   bounds: ScheduleBounds,
 ): Result<Nominal, Faults> {
-  if (spec.kind === 'at') {
-    const at = parseAt(spec.at, zone)
-    if (!at.ok) return refuse([at.error])
-    const next = (afterMs: number): number | null =>
-      afterMs < at.value.instantMs ? at.value.instantMs : null
-    return succeed({ ...searched(next), notes: at.value.note === null ? [] : [at.value.note] })
+  switch (spec.kind) {
+    case 'at':
+      return oneTime(spec.at, zone, spec.dst, '/at')
+    case 'rate':
+      return steady(spec.everyMs, spec.anchorMs ?? bounds.startAtMs ?? 0)
+    case 'calendar':
+      return calendarInterval(spec, zone, bounds)
+    case 'cron':
+      return expression(spec, zone, bounds)
   }
-  if (spec.kind === 'rate') {
-    const period = checkPeriod(spec.everyMs)
-    if (!period.ok) return refuse([period.error])
-    return succeed(rateTimes(spec.anchorMs ?? bounds.startAtMs ?? 0, period.value))
-  }
-  const plan = parseCron(spec.expression, spec.dialect)
-  if (!plan.ok) return plan
-  const policy = plan.value.fixedTime ? FIXED_TIME_POLICY : INTERVAL_POLICY
-  return succeed(searched((afterMs) => nextOfCron(plan.value, zone.timeline, policy, afterMs)))
 }
 
-function rateTimes(anchorMs: number, everyMs: number): Nominal {
+function expression(
+  spec: Extract<ScheduleSpec, { kind: 'cron' }>,
+  zone: ZoneRules,
+  bounds: ScheduleBounds,
+): Result<Nominal, Faults> {
+  const parsed = parseExpression(spec.expression, spec.dialect, { dayMatch: spec.dayMatch, seed: spec.seed })
+  if (!parsed.ok) return parsed
+  const value = parsed.value
+  if (value.kind === 'at') return oneTime(value.at, zone, spec.dst, '/cron')
+  if (value.kind === 'rate') return steady(value.everyMs, spec.anchorMs ?? bounds.startAtMs ?? 0)
+  if (value.zone !== null && value.zone !== zone.name) {
+    const twice = `the expression names the zone ${value.zone}, the schedule ${zone.name}`
+    return refuse([fault('/zone', `${twice}: leave one of them out`)])
+  }
+  // systemd leaves out what the clock leaps over; everywhere else a time of day is not lost.
+  const fixed: DstPolicy =
+    spec.dialect === 'systemd' ? { ...FIXED_TIME_POLICY, gap: 'skip' } : FIXED_TIME_POLICY
+  return succeed(planned(value.plan, zone, value.plan.fixedTime ? fixed : INTERVAL_POLICY, spec.dst))
+}
+
+function calendarInterval(
+  spec: Extract<ScheduleSpec, { kind: 'calendar' }>,
+  zone: ZoneRules,
+  bounds: ScheduleBounds,
+): Result<Nominal, Faults> {
+  const anchor = spec.anchor === undefined ? succeed(null) : parseAnchor(spec.anchor)
+  if (!anchor.ok) return refuse([anchor.error])
+  const { startAtMs } = bounds
+  const startDay =
+    startAtMs === undefined ? null : Math.floor((startAtMs + zone.offsetAt(startAtMs)) / DAY_MS)
+  const plan = parseCalendarExpression(spec.every, anchor.value ?? startDay)
+  if (!plan.ok) return refuse([plan.error])
+  const nominal = planned(plan.value, zone, FIXED_TIME_POLICY, spec.dst)
+  const anchorMs = (anchor.value ?? startDay ?? 0) * DAY_MS
+  if (nominal.times.next(anchorMs - 2 * DAY_MS) !== null) return succeed(nominal)
+  return refuse([fault('/every', 'never fires: no such day comes within 120 years of the anchor')])
+}
+
+function planned(plan: CronPlan, zone: ZoneRules, usual: DstPolicy, choice: DstChoice | undefined): Nominal {
+  const policy: DstPolicy = { gap: choice?.gap ?? usual.gap, overlap: choice?.overlap ?? usual.overlap }
   return {
+    times: planTimes(plan, zone, policy),
+    timing: { kind: 'plan', plan, policy, zone },
     notes: [],
-    next: (afterMs) => nextOfRate(anchorMs, everyMs, afterMs),
-    missedBetween(afterMs, untilMs) {
-      const count = countOfRate(anchorMs, everyMs, afterMs, untilMs)
-      return { count, capped: false, latestMs: count === 0 ? null : latestOfRate(anchorMs, everyMs, untilMs) }
-    },
+    wholeCount: false,
   }
 }
 
-function searched(next: (afterMs: number) => number | null): Nominal {
-  return {
+function steady(everyMs: number, anchorMs: number): Result<Nominal, Faults> {
+  const period = checkPeriod(everyMs)
+  if (!period.ok) return refuse([period.error])
+  return succeed({
+    times: rateTimes(anchorMs, period.value),
+    timing: { kind: 'rate', anchorMs, everyMs: period.value },
     notes: [],
-    next,
-    missedBetween(afterMs, untilMs, cap) {
-      const firstMs = next(afterMs)
-      if (firstMs === null || firstMs > untilMs) return { count: 0, capped: false, latestMs: null }
-      let count = 0
-      for (let timeMs: number | null = firstMs; timeMs !== null && timeMs <= untilMs; timeMs = next(timeMs)) {
-        if (count >= cap) return { count, capped: true, latestMs: latestOf(next, firstMs, untilMs) }
-        count++
-      }
-      return { count, capped: false, latestMs: latestOf(next, firstMs, untilMs) }
-    },
-  }
+    wholeCount: true,
+  })
 }
 
-/**
- * The last planned time at or before `untilMs`, given one (`knownMs`) that is. "next(t) is still within"
- * turns from true to false exactly once as t grows, so halving finds the turn in some forty steps, however
- * many times lie between.
- */
-function latestOf(next: (afterMs: number) => number | null, knownMs: number, untilMs: number): number {
-  let latestMs = knownMs
-  let highMs = untilMs
-  while (latestMs < highMs) {
-    const middleMs = latestMs + Math.floor((highMs - latestMs) / 2)
-    const timeMs = next(middleMs)
-    if (timeMs !== null && timeMs <= untilMs) latestMs = timeMs
-    else highMs = middleMs
-  }
-  return latestMs
+function oneTime(
+  text: string,
+  zone: ZoneRules,
+  dst: DstChoice | undefined,
+  pointer: string,
+): Result<Nominal, Faults> {
+  const at = parseAt(text, zone)
+  if (!at.ok) return refuse([fault(pointer, at.error.message)])
+  const { instantMs, note, inGap } = at.value
+  if (inGap && dst?.gap === 'skip')
+    return refuse([fault(pointer, `never fires: this wall time does not exist in ${zone.name}`)])
+  return succeed({
+    times: singleTime(instantMs),
+    timing: { kind: 'at', instantMs },
+    notes: note === null ? [] : [note],
+    wholeCount: true,
+  })
 }
 
-function bounded(nominal: Nominal, firstMs: number, endMs: number): Omit<Nominal, 'notes'> {
-  return {
-    next(afterMs) {
-      const timeMs = nominal.next(afterMs < firstMs ? firstMs - 1 : afterMs)
-      return timeMs !== null && timeMs < endMs ? timeMs : null
-    },
-    missedBetween(afterMs, untilMs, cap) {
-      const fromMs = Math.max(afterMs, firstMs - 1)
-      const toMs = Math.min(untilMs, endMs - 1)
-      return toMs > fromMs
-        ? nominal.missedBetween(fromMs, toMs, cap)
-        : { count: 0, capped: false, latestMs: null }
-    },
-  }
-}
-
-/** With a start bound it can be told, without a clock, that nothing will ever fire inside the window. */
+/** With a start bound or the time of creation it can be told that nothing will ever fire. */
 function emptyWindow(
-  spec: ScheduleSpec,
-  next: CompiledSchedule['next'],
+  timing: Timing,
+  times: ScheduleTimes,
   bounds: ScheduleBounds,
 ): ScheduleFault | undefined {
-  const { startAtMs } = bounds
-  const oneTime = spec.kind === 'at'
-  if (!oneTime && startAtMs === undefined) return undefined
-  if (next((startAtMs ?? Number.MIN_SAFE_INTEGER) - 1) !== null) return undefined
-  if (oneTime) return fault('/at', 'never fires: the time lies outside the start and end')
+  const { startAtMs, nowMs } = bounds
+  if (timing.kind === 'at') {
+    if (times.next((startAtMs ?? Number.MIN_SAFE_INTEGER) - 1) !== null) return undefined
+    return fault('/at', 'never fires: the time lies outside the start and end')
+  }
+  const fromMs = Math.max(startAtMs === undefined ? -Infinity : startAtMs - 1, nowMs ?? -Infinity)
+  if (fromMs === -Infinity || times.next(fromMs) !== null) return undefined
+  const years = timing.kind === 'plan' ? yearSpan(timing.plan) : undefined
+  if (years !== undefined && bounds.endAtMs === undefined)
+    return fault('/cron/year', `never fires: the last year of this schedule is ${years.last}, which is over`)
   return fault('/endAt', 'never fires: no planned time lies between the start and the end')
 }

@@ -1,0 +1,192 @@
+// A bounded reader of iCalendar (RFC 5545), as far as holidays and blackouts need it: VEVENTs with DTSTART,
+// DTEND or DURATION, RRULE, EXDATE, RDATE, RECURRENCE-ID and STATUS. Times become wall times of the
+// calendar's zone. What the reader does not know and what would change the days is refused, never left out in
+// silence.
+
+import { DAY_MS } from '../zone/civil-date.ts'
+import { refuse, type Result, succeed } from '../zone/result.ts'
+import type { ZoneLookup } from '../zone/zone-lookup.ts'
+import type { ZoneRules } from '../zone/zone-rules.ts'
+import type { CronPlan } from '../schedule/cron-plan.ts'
+import { localOf } from './calendar-dates.ts'
+import { readRecurrence } from './ics-recurrence.ts'
+
+/** [fromMs, toMs) in wall time. */
+export type CalendarSpan = { readonly fromMs: number; readonly toMs: number; readonly label: string }
+
+/** Each start of the plan up to `untilMs`, for `durationMs`, but for those in `except`; all in wall time. */
+export type Recurrence = {
+  readonly plan: CronPlan
+  readonly untilMs: number
+  readonly durationMs: number
+  readonly except: ReadonlySet<number>
+  readonly label: string
+}
+
+export type IcsEvents = {
+  readonly spans: readonly CalendarSpan[]
+  readonly recurrences: readonly Recurrence[]
+}
+
+const MAX_CHARACTERS = 1_000_000
+const MAX_EVENTS = 5_000
+const MAX_LABEL = 80
+const STAMP = /^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z)?)?$/
+
+type Property = { readonly name: string; readonly zone: string | undefined; readonly value: string }
+type Clock = { readonly zones: ZoneLookup; readonly zone: ZoneRules }
+
+/** The error says which event (by its number) and what is wrong with it. */
+export function readIcs(text: string, zones: ZoneLookup, zone: ZoneRules): Result<IcsEvents, string> {
+  if (text.length > MAX_CHARACTERS) return refuse(`the file has more than ${MAX_CHARACTERS} characters`)
+  const events = eventsIn(text)
+  if (events.length === 0) return refuse('the file has no VEVENT: export a calendar as .ics')
+  if (events.length > MAX_EVENTS) return refuse(`the file has more than ${MAX_EVENTS} events`)
+  const moved = movedStarts(events, { zones, zone })
+  const spans: CalendarSpan[] = []
+  const recurrences: Recurrence[] = []
+  for (const [i, event] of events.entries()) {
+    const trouble = readEvent(event, { zones, zone }, moved, spans, recurrences)
+    if (trouble !== undefined) return refuse(`event ${i + 1} (${labelOf(event)}): ${trouble}`)
+  }
+  return succeed({ spans, recurrences })
+}
+
+/** The properties of each event; what lies deeper, such as alarms, is none of them. */
+function eventsIn(text: string): readonly (readonly Property[])[] {
+  const events: Property[][] = []
+  const open: string[] = []
+  let current: Property[] | undefined
+  for (const line of text.replace(/\r?\n[ \t]/g, '').split(/\r?\n/)) {
+    const property = propertyOf(line)
+    if (!property) continue
+    const value = property.value.toUpperCase()
+    if (/^begin$/i.test(property.name)) {
+      open.push(value)
+      if (value === 'VEVENT') current = []
+    } else if (property.name === 'END') {
+      open.pop()
+      if (value === 'VEVENT' && current) {
+        events.push(current)
+        current = undefined
+      }
+    } else if (open.at(-1) === 'VEVENT') current?.push(property)
+  }
+  return events
+}
+
+function propertyOf(line: string): Property | undefined {
+  const match = /^([A-Za-z-]+)((?:;[A-Za-z-]+=(?:"[^"]*"|[^":;]*))*):(.*)$/.exec(line)
+  if (!match) return undefined
+  const [, name = '', parameters = '', value = ''] = match
+  const zone = /;TZID=(?:"([^"]*)"|([^;]*))/i.exec(parameters)
+  return { name: name.toUpperCase(), zone: zone?.[1] ?? zone?.[2], value: value.trim() }
+}
+
+function readEvent(
+  event: readonly Property[],
+  clock: Clock,
+  moved: ReadonlyMap<string, ReadonlySet<number>>,
+  spans: CalendarSpan[],
+  recurrences: Recurrence[],
+): string | undefined {
+  if (find(event, 'STATUS')?.value.toUpperCase() === 'CANCELLED') return undefined
+  const started = find(event, 'DTSTART')
+  const start = started && stampOf(started, started.value, clock)
+  if (!started || !start) return 'DTSTART: it is missing'
+  if (typeof start === 'string') return `DTSTART: ${start}`
+  const durationMs = durationOf(event, start, clock)
+  if (typeof durationMs === 'string') return durationMs
+  const label = labelOf(event)
+  const extra: number[] = []
+  const except = new Set(moved.get(find(event, 'UID')?.value ?? ''))
+  for (const property of event) {
+    if (property.name !== 'EXDATE' && property.name !== 'RDATE') continue
+    for (const value of property.value.split(',')) {
+      const stamp = stampOf(property, value, clock)
+      if (typeof stamp === 'string') return `${property.name}: ${stamp}`
+      if (property.name === 'RDATE') extra.push(stamp.localMs)
+      else except.add(stamp.localMs)
+    }
+  }
+  const rule = find(event, 'RRULE')
+  const single = rule === undefined ? [start.localMs] : []
+  for (const fromMs of [...single, ...extra]) spans.push({ fromMs, toMs: fromMs + durationMs, label })
+  if (!rule) return undefined
+  const until = /(?:^|;)UNTIL=([^;]*)/i.exec(rule.value)?.[1]
+  const untilStamp = until === undefined ? undefined : stampOf(started, until, clock)
+  if (typeof untilStamp === 'string') return `RRULE: UNTIL: ${untilStamp}`
+  const recurrence = readRecurrence(rule.value, start.localMs)
+  if (!recurrence.ok) return `RRULE: ${recurrence.error}`
+  // A last date without a time includes that whole day.
+  const untilMs = untilStamp ? untilStamp.localMs + (untilStamp.wholeDay ? DAY_MS - 1 : 0) : Infinity
+  const { plan, lastMs } = recurrence.value
+  recurrences.push({ plan, untilMs: Math.min(untilMs, lastMs), durationMs, except, label })
+  return undefined
+}
+
+/** By UID: the starts of a series that an event of their own replaces. */
+function movedStarts(events: readonly (readonly Property[])[], clock: Clock): Map<string, Set<number>> {
+  const moved = new Map<string, Set<number>>()
+  for (const event of events) {
+    const replaced = find(event, 'RECURRENCE-ID')
+    const stamp = replaced && stampOf(replaced, replaced.value, clock)
+    if (!stamp || typeof stamp === 'string') continue
+    const uid = find(event, 'UID')?.value ?? ''
+    moved.set(uid, new Set([...(moved.get(uid) ?? []), stamp.localMs]))
+  }
+  return moved
+}
+
+/** A date or a time as wall time of the calendar's zone, or what is wrong with it. */
+function stampOf(
+  property: Property,
+  value: string,
+  { zones, zone }: Clock,
+): { readonly localMs: number; readonly wholeDay: boolean } | string {
+  const match = STAMP.exec(value.trim())
+  const local = match ? localOf(match.slice(1, 7)) : undefined
+  if (!match || !local) return `${JSON.stringify(value.slice(0, 30))} is no date such as 20261225`
+  if (local.wholeDay) return local
+  if (match[7] === 'Z') return { localMs: local.localMs + zone.offsetAt(local.localMs), wholeDay: false }
+  if (property.zone === undefined || property.zone === zone.name) return local
+  const own = zones.get(property.zone)
+  if (!own) return `there is no time zone ${JSON.stringify(property.zone.slice(0, 40))}`
+  const { instantMs } = own.resolveLocal(local.localMs)
+  return { localMs: instantMs + zone.offsetAt(instantMs), wholeDay: false }
+}
+
+function durationOf(
+  event: readonly Property[],
+  start: { readonly localMs: number; readonly wholeDay: boolean },
+  clock: Clock,
+): number | string {
+  const ended = find(event, 'DTEND')
+  if (ended) {
+    const end = stampOf(ended, ended.value, clock)
+    if (typeof end === 'string') return `DTEND: ${end}`
+    return end.localMs > start.localMs ? end.localMs - start.localMs : 'DTEND: it is not after DTSTART'
+  }
+  const duration = find(event, 'DURATION')
+  if (!duration) return start.wholeDay ? DAY_MS : 'DTEND: an event with a time needs an end'
+  const match =
+    /^\+?P(?:(\d{1,4})W|(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:(\d{1,4})S)?)?)$/.exec(
+      duration.value,
+    )
+  const [weeks = 0, days = 0, hours = 0, minutes = 0, seconds = 0] = (match ?? [])
+    .slice(1)
+    .map((part) => Number(part ?? 0))
+  const ms = (weeks * 7 + days) * DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1_000
+  return ms > 0 ? ms : 'DURATION: write it as P1D or PT2H'
+}
+
+function find(event: readonly Property[], name: string): Property | undefined {
+  return event.find((property) => property.name === name)
+}
+
+function labelOf(event: readonly Property[]): string {
+  const summary = find(event, 'SUMMARY')
+    ?.value.replace(/\\([,;\\])/g, '$1')
+    .replace(/\\n/gi, ' ')
+  return (summary ?? '').trim().slice(0, MAX_LABEL) || 'without a summary'
+}
