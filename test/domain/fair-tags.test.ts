@@ -41,18 +41,18 @@ describe('a process that enqueues and does not claim', () => {
     expect(tags.next(run())).toBe(5_001)
   })
 
-  test('stays with it to within a second, at one read a second however many enqueue', async () => {
+  test('stays with it closely, at four reads a second however many enqueue', async () => {
     const { clock, table, calls, process } = rig()
     const tags = process()
     for (let ms = 0; ms < 10_000; ms += 10) {
       table.set('default', ms)
       await Promise.all([tags.ready(['default']), tags.ready(['default', 'default'])])
-      expect(ms - (tags.virtualTime('default') ?? 0)).toBeLessThan(1_000)
+      expect(ms - (tags.virtualTime('default') ?? 0)).toBeLessThan(250)
       await clock.advance(10)
     }
-    expect(calls.read).toBe(10)
+    expect(calls.read).toBe(40)
     await clock.advance(60_000)
-    expect(calls.read).toBe(10)
+    expect(calls.read).toBe(40)
   })
 
   test('reads again what was forgotten for other queues, and one in use is not forgotten', async () => {
@@ -88,7 +88,7 @@ describe('a process that enqueues and does not claim', () => {
 })
 
 describe('a process that claims', () => {
-  test('notes it at once after a pause, then at most once a second; the greatest wins', async () => {
+  test('notes it at once after a pause, then four times a second at most; the greatest wins', async () => {
     const { clock, table, calls, process } = rig()
     const [first, second] = [process(), process()]
     first.observeClaimed('default', 100)
@@ -99,7 +99,7 @@ describe('a process that claims', () => {
       second.observeClaimed('default', 50 + ms)
       await clock.advance(10)
     }
-    expect(calls.note).toBeLessThanOrEqual(12)
+    expect(calls.note).toBeLessThanOrEqual(44)
     await clock.advance(1_000)
     expect(table.get('default')).toBe(5_090)
     const before = calls.note

@@ -2,12 +2,12 @@
  * The tags of this process (domain/fair-queue.ts), kept in step with the other processes by way of the
  * database:
  *
- *   enqueue  ── ready ──► reads V of the queue: at its first use, after it was forgotten, and at most once a
- *                         second while runs are enqueued into it
- *   claim    ── observeClaimed ──► notes V: at most once a second, at once after a pause, in a transaction of
- *                         its own; nobody waits for it
+ *   enqueue  ── ready ──► reads V of the queue: at its first use, after it was forgotten, and up to four
+ *                         times a second while runs are enqueued into it
+ *   claim    ── observeClaimed ──► notes V: up to four times a second, at once after a pause, in a
+ *                         transaction of its own; nobody waits for it
  *
- * So V is known here to within about two seconds of service, also where nobody claims and after a restart.
+ * So V is known here to within about half a second of service, also where nobody claims and after a restart.
  * Being late costs fairness by that much and nothing else. A read that fails only counts where nothing is
  * known of the queue.
  */
@@ -16,8 +16,9 @@ import type { Clock, Timer } from '../ports/clock.ts'
 import type { QueueProgress } from '../ports/queue-progress.ts'
 import { settledWithin } from './within.ts'
 
-const readAgainMs = 1_000
-const noteAgainMs = 1_000
+/** Together well below the age of a low-water mark (low-water-marks.ts): a tag must not come up behind it. */
+const readAgainMs = 250
+const noteAgainMs = 250
 /** Noted again after this while claims go on, even where V stands still, so that it is not forgotten. */
 const noteAnywayMs = 3_600_000
 const forgetIdleMs = 3_600_000
@@ -77,7 +78,7 @@ function createReader(clock: Clock, progress: QueueProgress, tags: TagClock) {
     }
   }
 
-  /** Entries older than a second say nothing any more. */
+  /** Entries that are due to be read again say nothing any more. */
   function forgetOld(): void {
     const untilMs = clock.monotonicMs() - readAgainMs
     for (const [queue, atMs] of readAtMs) if (atMs < untilMs) readAtMs.delete(queue)
