@@ -105,7 +105,7 @@ interface Note {
   readonly atMs: number
 }
 
-/** Notes V of claimed queues, all together, at most once a second; what failed goes with the next. */
+/** Notes V of claimed queues, all together, four times a second at most; what failed goes with the next. */
 function createNotes(clock: Clock, progress: QueueProgress) {
   const noted = new Map<string, Note>()
   const waiting = new Map<string, number>()
