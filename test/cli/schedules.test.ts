@@ -158,7 +158,9 @@ describe('looking', () => {
       rig.server.store.addSchedule('a'),
       rig.server.store.addSchedule('b', { state: 'paused', nextAt: null }),
     ]
-    const items = [a, b].map(({ input: _input, ...listed }) => listed)
+    const items = [a, b].map(
+      ({ input: _input, upcoming: _upcoming, warnings: _warnings, ...listed }) => listed,
+    )
     expect(await rig.json(['schedule', 'list'])).toEqual({ items, nextCursor: null })
     const lines = (await rig.run(['schedule', 'list', '-o', 'jsonl'])).out.trimEnd().split('\n')
     expect(lines.map((line) => JSON.parse(line) as Schedule)).toEqual(items)
