@@ -192,6 +192,12 @@ describe('a preview', () => {
     expect((await patch(id, { zone: 'Asia/Tokyo' })).upcoming).toEqual(told.after)
   })
 
+  it('ends with the years that can be written', async () => {
+    const body = { every: '36500d', startAt: '2199-06-01T00:00:00Z', count: 100 }
+    expect((await preview(body)).next).toEqual(['2199-06-01T00:00:00.000Z'])
+    expect((await create({ ...body, count: undefined })).upcoming).toEqual(['2199-06-01T00:00:00.000Z'])
+  })
+
   it('knows no schedule of others', async () => {
     const { id } = await create({ every: '1h' })
     const key = await t.keyFor('other', ['read'])

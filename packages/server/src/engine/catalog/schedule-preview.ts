@@ -3,6 +3,7 @@
  * same reading as a create or an update, so that what a preview takes they take. Pure.
  */
 import type { SchedulePreview } from '@belfry/contract'
+import { latestInstantMs } from '@belfry/contract'
 import { describeCompiled } from '../../domain/schedule/describe-schedule.ts'
 import { dstNoteOf } from '../../domain/schedule/dst-note.ts'
 import type { CompiledSchedule } from '../../domain/schedule/schedule-spec.ts'
@@ -67,9 +68,18 @@ function timesBefore(current: ScheduleRecord, { zones, nowMs }: Moment, count: n
   return timesFrom(compiled, compiled.next(nowMs), count)
 }
 
-function timesFrom(compiled: CompiledSchedule, firstMs: number | null, count: number): readonly number[] {
+/** From a planned time on. */
+export function timesFrom(
+  compiled: CompiledSchedule,
+  firstMs: number | null,
+  count: number,
+): readonly number[] {
   const found: number[] = []
-  for (let atMs = firstMs; atMs !== null && found.length < count; atMs = compiled.next(atMs)) found.push(atMs)
+  for (let atMs = firstMs; atMs !== null && found.length < count; atMs = compiled.next(atMs)) {
+    // A long rate would leave the years that can be written.
+    if (atMs > latestInstantMs) break
+    found.push(atMs)
+  }
   return found
 }
 

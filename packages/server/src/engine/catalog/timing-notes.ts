@@ -12,6 +12,7 @@ import { compileStored } from '../../domain/stored-schedule.ts'
 import { toScheduleSpec } from '../../domain/stored-spec.ts'
 import type { ScheduleSummaryRecord } from '../../ports/catalog.ts'
 import type { ZoneSource } from '../../ports/zones.ts'
+import { timesFrom } from './schedule-preview.ts'
 
 /** How many planned times, from the next one on, are looked at. */
 const lookedAt = 5
@@ -38,19 +39,14 @@ export function readingOf(schedule: Timed, zones: ZoneSource): Reading {
   const said = toScheduleSpec(spec, zone, schedule.id)
   return {
     words: describeCompiled(said, times),
-    notes: times.timing.kind === 'plan' ? gapNotes(times, planned(times, nextMs, lookedAt)) : times.notes,
-    upcoming: (count) => planned(times, nextMs, count),
+    notes:
+      times.timing.kind === 'plan'
+        ? gapNotes(times, timesFrom(times, nextMs ?? null, lookedAt))
+        : times.notes,
+    upcoming: (count) => timesFrom(times, nextMs ?? null, count),
     // That nothing is left is told by the state.
     warnings: (nowMs) => warningsOf(said, times, nowMs).filter(({ code }) => code !== 'nothing_left'),
   }
-}
-
-function planned(times: CompiledSchedule, nextMs: number | undefined, count: number): number[] {
-  const found: number[] = []
-  for (let atMs = nextMs ?? null; atMs !== null && found.length < count; atMs = times.next(atMs)) {
-    found.push(atMs)
-  }
-  return found
 }
 
 /** Of the first planned time that stands for one which a gap swallowed. */
