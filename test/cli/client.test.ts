@@ -78,6 +78,7 @@ describe('routes', () => {
       () => schedules.pause(id),
       () => schedules.resume(id),
       () => schedules.trigger(id),
+      () => schedules.preview({ every: '5m' }),
       () => schedules.occurrences(id).page(),
       () => runs.create({ job: 'j' }),
       () => runs.list({ state: ['failed', 'running'] }).page(),

@@ -64,6 +64,42 @@ describe('schedule create', () => {
     })
   })
 
+  it('sends how an expression is read, under the name of the dialect itself', async () => {
+    const flags = ['--cron', '30 2 1 * 1', '--day-match', 'and', '--dst-gap', 'skip', '--dst-overlap', 'both']
+    await create('k', '--dialect', 'k8s', ...flags, '--job', 'x')
+    expect(lastBody()).toEqual({
+      name: 'k',
+      cron: '30 2 1 * 1',
+      dialect: 'kubernetes',
+      dayMatch: 'and',
+      dst: { gap: 'skip', overlap: 'both' },
+      job: 'x',
+    })
+    const shown = (await rig.run(['schedule', 'get', 'k'])).out
+    expect(shown).toMatch(/When +kubernetes 30 2 1 \* 1\n/)
+    expect(shown).toMatch(/Day match +and\nClock changes +gap skip, overlap both\n/)
+    await rig.run(['schedule', 'update', 'k', '--dialect', 'systemd-like', '--cron', '*-*-* 02:30'])
+    expect(lastBody()).toEqual({ cron: '*-*-* 02:30', dialect: 'systemd' })
+    expect((await create('l', '--dialect', 'cronie', '--cron', '* * * * *', '--job', 'x')).code).toBe(2)
+  })
+
+  it('takes calendar words, and prints the words, the first times and the warnings', async () => {
+    const every = 'every 2 weeks on fri at 09:00'
+    const result = await create('f', '--every', every, '--job', 'x')
+    expect(lastBody()).toEqual({ name: 'f', every, job: 'x' })
+    expect(result.err).toContain(
+      'Every 5 minutes\nFirst times: 2026-11-29 12:05:00 (in 5m); 2026-11-29 12:10:00',
+    )
+    expect(result.err).toContain(`Created the schedule f: ${every}, first`)
+    const warnings = [{ code: 'hot_spot', message: 'it is \u001b[31mred', at: null }]
+    rig.server.store.addSchedule('warned', { warnings })
+    const shown = (await rig.run(['schedule', 'get', 'warned'])).out
+    expect(shown).toMatch(/In words +Every 5 minutes\nWarning +it is .*red \(hot_spot\)\n/)
+    expect(shown).not.toContain('\u001b')
+    expect(shown).toMatch(/Then +2026-11-29 12:10:00/)
+    expect((await rig.run(['schedule', 'update', 'warned', '--jitter', '1s'])).err).toContain('(hot_spot)')
+  })
+
   it('makes a name of its own, and another one when that is taken', async () => {
     const argv = ['--every', '1h', '--http', 'https://example.com/a', '-o', 'name']
     expect((await create(...argv)).out).toBe('example.com-every-1h\n')
@@ -158,7 +194,9 @@ describe('looking', () => {
       rig.server.store.addSchedule('a'),
       rig.server.store.addSchedule('b', { state: 'paused', nextAt: null }),
     ]
-    const items = [a, b].map(({ input: _input, ...listed }) => listed)
+    const items = [a, b].map(
+      ({ input: _input, upcoming: _upcoming, warnings: _warnings, ...listed }) => listed,
+    )
     expect(await rig.json(['schedule', 'list'])).toEqual({ items, nextCursor: null })
     const lines = (await rig.run(['schedule', 'list', '-o', 'jsonl'])).out.trimEnd().split('\n')
     expect(lines.map((line) => JSON.parse(line) as Schedule)).toEqual(items)
@@ -187,7 +225,7 @@ describe('looking', () => {
   it('puts a cron expression into words', async () => {
     rig.server.store.addSchedule('c', { every: null, cron: '30 2 * * *', zone: 'Europe/Berlin' })
     const result = await rig.run(['schedule', 'get', 'c'])
-    expect(result.out).toMatch(/When +cron 30 2 \* \* \* Europe\/Berlin\nIn words +At 02:30\n/)
+    expect(result.out).toMatch(/When +cron 30 2 \* \* \* Europe\/Berlin\nIn words +Every 5 minutes\n/)
   })
 
   it('lists what became of each planned time', async () => {

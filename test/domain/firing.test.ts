@@ -18,10 +18,11 @@ const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 const t0 = Date.UTC(2026, 0, 5)
 const zones = openZoneSource()
+const scheduleId = '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f'
 
 function policy(more: Partial<FirePolicy> = {}): FirePolicy {
   return {
-    scheduleId: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
+    scheduleId,
     jitterMs: 0,
     catchUp: { policy: 'latest', windowMs: dayMs, maxRuns: 100 },
     overlap: 'allow',
@@ -30,7 +31,7 @@ function policy(more: Partial<FirePolicy> = {}): FirePolicy {
 }
 
 function times(spec: object, bounds: { startAtMs?: number; endAtMs?: number } = {}, zone = 'UTC') {
-  const compiled = compileStored({ spec, zone, startAtMs: null, endAtMs: null, ...bounds }, zones)
+  const compiled = compileStored({ scheduleId, spec, zone, startAtMs: null, endAtMs: null, ...bounds }, zones)
   if (!compiled.ok) throw new Error(compiled.error)
   return compiled.value
 }
@@ -255,12 +256,18 @@ describe('for any schedule, delay and policy', () => {
 
 describe('stored schedules', () => {
   test('faults come back as words', () => {
-    const stored = { zone: 'UTC', startAtMs: null, endAtMs: null }
+    const stored = { scheduleId, zone: 'UTC', startAtMs: null, endAtMs: null }
     expect(compileStored({ ...stored, spec: { cron: '99 * * * *', dialect: 'unix' } }, zones)).toMatchObject({
       ok: false,
     })
     expect(compileStored({ ...stored, spec: { never: true } }, zones)).toMatchObject({ ok: false })
     expect(compileStored({ ...stored, spec: null }, zones)).toMatchObject({ ok: false })
+    const daily = { cron: '0 2 * * *', dialect: 'unix' }
+    expect(compileStored({ ...stored, spec: daily }, zones).ok).toBe(true)
+    const newer = [{ dialect: 'cronie' }, { dayMatch: 'xor' }, { dst: { gap: 'leap' } }, { dst: 'skip' }]
+    for (const part of newer) {
+      expect(compileStored({ ...stored, spec: { ...daily, ...part } }, zones).ok).toBe(false)
+    }
     const lost = compileStored(
       { ...stored, zone: 'Atlantis/Poseidon', spec: { cron: '* * * * *', dialect: 'unix' } },
       zones,

@@ -21,6 +21,7 @@ describe('garbage', () => {
   const paths = [
     '/v1/jobs?dryRun=true',
     '/v1/schedules?dryRun=true',
+    '/v1/schedules/preview',
     '/v1/runs?dryRun=true',
     '/v1/keys?dryRun=true',
   ]
@@ -50,11 +51,15 @@ describe('garbage', () => {
       'queue',
       'scopes',
       'startAt',
+      'dialect',
+      'dayMatch',
+      'dst',
+      'from',
     ]
     const value = fc.oneof(
       fc.jsonValue(),
       fc.string({ unit: 'binary' }),
-      fc.constantFrom('known', '5m', '* * * * *', 'UTC', '2030-01-01T00:00:00Z', {
+      fc.constantFrom('known', '5m', '* * * * *', 'UTC', '2030-01-01T00:00:00Z', 'every 2 weeks', 'jenkins', {
         kind: 'http',
         url: 'http://x',
       }),

@@ -49,6 +49,7 @@ const cases: Readonly<Record<RouteName, Case>> = {
   scheduleCreate: {
     options: (n) => ({ body: { name: `new-${n}`, cron: '*/5 * * * *', handler: httpJob('x').handler } }),
   },
+  schedulePreview: { options: () => ({ body: { every: '1h' } }) },
   scheduleList: {},
   scheduleGet: { thing: 'schedule' },
   scheduleUpdate: { thing: 'schedule', options: () => ({ body: { description: 'changed' } }) },

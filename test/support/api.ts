@@ -40,6 +40,15 @@ export type AnswerBody = {
   readonly catchUp: unknown
   readonly notes: readonly string[]
   readonly nextAt: string
+  readonly dialect: string | null
+  readonly zone: unknown
+  readonly words: string
+  readonly upcoming: readonly string[]
+  readonly warnings: readonly { readonly code: string; readonly at: string | null }[]
+  readonly zoneDataVersion: string
+  readonly next: readonly string[]
+  readonly before: readonly string[] | null
+  readonly after: readonly string[] | null
   readonly scheduledFor: string
   readonly nextAttemptAt: string | null
   readonly startedAt: string | null

@@ -182,6 +182,18 @@ export const routes = {
     effect: 'create',
     errors: ['name_taken', 'not_found', 'invalid_schedule', 'invalid_target'],
   },
+  schedulePreview: {
+    method: 'POST',
+    path: '/v1/schedules/preview',
+    scope: 'read',
+    tag: 'schedules',
+    summary: 'When a schedule would fire, or an edited one, without storing anything',
+    body: schedules.schedulePreviewSchema,
+    response: schedules.schedulePreviewedSchema,
+    status: 200,
+    effect: 'none',
+    errors: ['not_found', 'invalid_schedule'],
+  },
   scheduleList: {
     method: 'GET',
     path: '/v1/schedules',

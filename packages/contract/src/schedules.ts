@@ -20,20 +20,49 @@ import { deliveries, occurrenceOutcomes, occurrenceReasons, scheduleStates } fro
 
 const dayMs = 86_400_000
 
+const cronDialects = ['unix', 'kubernetes', 'github', 'quartz', 'eventbridge', 'jenkins', 'systemd'] as const
+const dstGaps = ['next_valid', 'skip'] as const
+const dstOverlaps = ['first', 'both'] as const
+const dayMatches = ['and', 'or'] as const
+
+const dstSchema = z.strictObject({
+  gap: z
+    .enum(dstGaps)
+    .optional()
+    .meta({ description: 'A time that the clock leaps over: at the first instant after the gap, or not' }),
+  overlap: z.enum(dstOverlaps).optional().meta({ description: 'A time that comes twice' }),
+})
+
 /** Exactly one of `at`, `every`, `cron` says when. */
 const timing = {
   at: safeText(64, 1)
     .optional()
     .meta({ description: 'One time: RFC 3339 with offset, or wall time without one in `zone`' }),
-  every: safeText(64, 1).optional().meta({
-    description:
-      'A rate: "90s", "5m", "1h", "1d" or "rate(5 minutes)", anchored at `startAt`, else at creation',
-  }),
+  every: safeText(256, 1)
+    .optional()
+    .meta({
+      description:
+        'A rate: "90s", "5m", "1h", "1d" or "rate(5 minutes)"; or a calendar interval: "every 2 weeks on ' +
+        'fri at 09:00". Counted from `startAt`, else from creation',
+    }),
   cron: safeText(256, 1).optional().meta({ description: 'A calendar expression in `dialect`' }),
-  dialect: z.enum(['unix']).default('unix'),
+  dialect: z
+    .enum(cronDialects)
+    .default('unix')
+    .meta({ description: 'How `cron` is read; stored, never guessed' }),
+  dayMatch: z
+    .enum(dayMatches)
+    .optional()
+    .meta({ description: 'When both day fields of `cron` are set; as in `dialect` if left out' }),
   zone: safeText(64, 1)
-    .default('UTC')
-    .meta({ description: 'IANA time zone', examples: ['Europe/Berlin'] }),
+    .optional()
+    .meta({
+      description: 'IANA time zone; UTC if left out, or the one that an OnCalendar expression names',
+      examples: ['Europe/Berlin'],
+    }),
+  dst: dstSchema
+    .optional()
+    .meta({ description: 'What happens when the clock changes; a rate is not touched by it' }),
   startAt: givenInstantSchema.optional().meta({ description: 'First planned time at or after this' }),
   endAt: givenInstantSchema.optional().meta({ description: 'No planned time at or after this' }),
   ifPast: z
@@ -71,6 +100,8 @@ const target = {
   queue: nameSchema.optional(),
 }
 
+const ofCron = 'says how "cron" is read; give "cron" too, or leave it out'
+
 export const scheduleCreateSchema = z
   .strictObject({
     name: nameSchema,
@@ -90,6 +121,10 @@ export const scheduleCreateSchema = z
           : `give only one of ${given.join(', ')}`
       context.addIssue({ code: 'custom', path, message })
     }
+    for (const key of ['dialect', 'dayMatch'] as const) {
+      const said = key === 'dialect' ? value.dialect !== 'unix' : value.dayMatch !== undefined
+      if (said && value.cron === undefined) context.addIssue({ code: 'custom', path: [key], message: ofCron })
+    }
     if ((value.job === undefined) === (value.handler === undefined)) {
       context.addIssue({ code: 'custom', path: ['job'], message: 'give either "job" (a name) or "handler"' })
     }
@@ -106,6 +141,14 @@ export const scheduleCreateSchema = z
   .meta({ id: 'ScheduleCreate' })
 export type ScheduleCreate = z.infer<typeof scheduleCreateSchema>
 
+const warningSchema = z
+  .strictObject({
+    code: z.string().meta({ description: 'Of the table in the reference of schedules' }),
+    message: z.string(),
+    at: instantSchema.nullable().meta({ description: 'The instant that it is about, where there is one' }),
+  })
+  .meta({ id: 'ScheduleWarning' })
+
 export const scheduleSchema = z
   .strictObject({
     id: idSchema,
@@ -116,8 +159,10 @@ export const scheduleSchema = z
     at: z.string().nullable(),
     every: z.string().nullable(),
     cron: z.string().nullable(),
-    dialect: z.enum(['unix']).nullable(),
+    dialect: z.enum(cronDialects).nullable(),
+    dayMatch: z.enum(dayMatches).nullable(),
     zone: z.string(),
+    dst: dstSchema.nullable(),
     startAt: instantSchema.nullable(),
     endAt: instantSchema.nullable(),
     ...policies,
@@ -131,6 +176,9 @@ export const scheduleSchema = z
     zoneDataVersion: z
       .string()
       .meta({ description: 'Release of the time zone data that `nextAt` was computed with' }),
+    words: z.string().meta({ description: 'The timing as one English sentence, with its zone' }),
+    upcoming: z.array(instantSchema).meta({ description: '`nextAt` and what follows it, at most three' }),
+    warnings: z.array(warningSchema).meta({ description: 'What people misread in such a timing' }),
     notes: z.array(z.string()).meta({ description: 'How the timing was read, where that may surprise' }),
     createdAt: instantSchema,
     updatedAt: instantSchema,
@@ -138,9 +186,32 @@ export const scheduleSchema = z
   .meta({ id: 'Schedule' })
 export type Schedule = z.infer<typeof scheduleSchema>
 
-/** As lists show it: without the input, which may be large. */
-export const scheduleSummarySchema = scheduleSchema.omit({ input: true }).meta({ id: 'ScheduleSummary' })
+/** As lists show it: without the input, which may be large, and what takes a longer look at the timing. */
+export const scheduleSummarySchema = scheduleSchema
+  .omit({ input: true, upcoming: true, warnings: true })
+  .meta({ id: 'ScheduleSummary' })
 export type ScheduleSummary = z.infer<typeof scheduleSummarySchema>
+
+/** What an edit can say of when; what is left out stays, null takes away. */
+const timingChange = {
+  at: timing.at,
+  every: timing.every,
+  cron: timing.cron,
+  dialect: timing.dialect.unwrap().optional(),
+  dayMatch: timing.dayMatch.unwrap().nullable().optional(),
+  zone: timing.zone,
+  dst: dstSchema.nullable().optional(),
+  startAt: givenInstantSchema.nullable().optional(),
+  endAt: givenInstantSchema.nullable().optional(),
+  ifPast: z
+    .enum(['reject', 'runNow'])
+    .optional()
+    .meta({ description: 'For a new `at` that is over; reject if left out' }),
+}
+
+function timesSaid(value: { at?: unknown; every?: unknown; cron?: unknown }): number {
+  return [value.at, value.every, value.cron].filter((part) => part !== undefined).length
+}
 
 /**
  * Merge of the fields given, `catchUp` field by field. Only a change of timing moves the next planned time,
@@ -149,26 +220,46 @@ export type ScheduleSummary = z.infer<typeof scheduleSummarySchema>
 export const scheduleUpdateSchema = z
   .strictObject({
     description: safeText(1024).optional(),
-    at: timing.at,
-    every: timing.every,
-    cron: timing.cron,
-    ifPast: z
-      .enum(['reject', 'runNow'])
-      .optional()
-      .meta({ description: 'For a new `at` that is over; reject if left out' }),
-    zone: safeText(64, 1).optional(),
-    startAt: givenInstantSchema.nullable().optional(),
-    endAt: givenInstantSchema.nullable().optional(),
+    ...timingChange,
     jitterMs: durationMsSchema(dayMs).optional(),
     catchUp: z.strictObject(catchUpFields).partial().optional(),
     overlap: z.enum(['skip', 'allow']).optional(),
     input: jsonSchema.optional(),
   })
-  .refine((value) => [value.at, value.every, value.cron].filter((part) => part !== undefined).length <= 1, {
-    error: 'give only one of "at", "every", "cron"',
-  })
+  .refine((value) => timesSaid(value) <= 1, { error: 'give only one of "at", "every", "cron"' })
   .meta({ id: 'ScheduleUpdate' })
 export type ScheduleUpdate = z.infer<typeof scheduleUpdateSchema>
+
+/** The timing of a create; with `scheduleId` that of an update, merged into what is stored. */
+export const schedulePreviewSchema = z
+  .strictObject({
+    ...timingChange,
+    count: z.int().min(1).max(100).default(5),
+    from: givenInstantSchema.optional().meta({ description: 'Times after this; now if left out' }),
+    scheduleId: idSchema.optional().meta({ description: 'The schedule that would be changed' }),
+  })
+  .refine((value) => timesSaid(value) <= 1, { error: 'give only one of "at", "every", "cron"' })
+  .refine((value) => value.scheduleId !== undefined || timesSaid(value) > 0, {
+    error: 'say when: give one of "at", "every" or "cron"',
+  })
+  .meta({ id: 'SchedulePreview' })
+export type SchedulePreview = z.infer<typeof schedulePreviewSchema>
+
+const plannedTimes = z.array(instantSchema)
+export const schedulePreviewedSchema = z
+  .strictObject({
+    next: plannedTimes.meta({ description: 'Planned times, without jitter' }),
+    notes: z
+      .array(z.strictObject({ at: instantSchema, message: z.string() }))
+      .meta({ description: 'What a change of the clock does to one of `next`' }),
+    description: z.string().meta({ description: 'The timing as one English sentence, with its zone' }),
+    warnings: z.array(warningSchema),
+    zone: z.strictObject({ name: z.string(), dataVersion: z.string() }),
+    before: plannedTimes.nullable().meta({ description: 'Of an edit: the times as they are' }),
+    after: plannedTimes.nullable().meta({ description: 'Of an edit: the times as they would be' }),
+  })
+  .meta({ id: 'SchedulePreviewed' })
+export type SchedulePreviewed = z.infer<typeof schedulePreviewedSchema>
 
 export const pauseSchema = z.strictObject({ reason: safeText(512).default('') }).meta({ id: 'Pause' })
 /** Nothing may be said; the body may be left out. */

@@ -66,6 +66,8 @@ export type Client = Requester & {
     pause: Change<'schedulePause'>
     resume: Act<'scheduleResume'>
     trigger: Change<'scheduleTrigger'>
+    /** When it would fire; with `scheduleId`, before and after an edit. Stores nothing. */
+    preview(body: BodyOf<'schedulePreview'>, options?: CallOptions): Promise<AnswerOf<'schedulePreview'>>
     /** What became of each planned time, newest first. */
     occurrences(
       id: string,
@@ -182,6 +184,7 @@ export function createClient(options: ClientOptions): Client {
       pause: change('schedulePause'),
       resume: act('scheduleResume'),
       trigger: change('scheduleTrigger'),
+      preview: (body, callOptions = {}) => requester.request('schedulePreview', { ...callOptions, body }),
       occurrences: (id, query, callOptions = {}) =>
         list('occurrenceList', query, { ...callOptions, params: { id } }),
     },

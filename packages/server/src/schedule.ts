@@ -16,8 +16,7 @@ import {
 } from './domain/calendar/calendar-definition.ts'
 import { readCalendar } from './domain/calendar/calendar-input.ts'
 import { type Calendars, type KeptTimes, keptTimes } from './domain/calendar/kept-times.ts'
-import { describePlan } from './domain/schedule/describe-plan.ts'
-import { describeSchedule } from './domain/schedule/describe-schedule.ts'
+import { describeCompiled } from './domain/schedule/describe-schedule.ts'
 import { dstNoteOf } from './domain/schedule/dst-note.ts'
 import type { ScheduleFault } from './domain/schedule/schedule-fault.ts'
 import {
@@ -115,11 +114,7 @@ export function compile(
     previous,
     between: (afterMs, untilMs, limit) => times.between(afterMs, untilMs, limit),
     countBetween: (afterMs, untilMs) => times.countBetween(afterMs, untilMs),
-    // From the plan itself where there is one: it knows the anchor that the start bound gave.
-    describe: () =>
-      times.timing.kind === 'plan'
-        ? `${describePlan(times.timing.plan)} (${times.zoneName})`
-        : describeSchedule(spec),
+    describe: () => describeCompiled(spec, times),
     warnings: (fromMs) => warningsOf(spec, times, fromMs),
     dstNote: (timeMs) => dstNoteOf(times, timeMs),
     nextOutside: (calendars, afterMs, limit) => keptTimes(next, afterMs, limit, calendars),

@@ -88,6 +88,8 @@ const schedule = (name: string, more: Partial<Schedule>): Schedule => ({
   every: '5m',
   cron: null,
   dialect: null,
+  dayMatch: null,
+  dst: null,
   zone: 'UTC',
   startAt: null,
   endAt: null,
@@ -100,6 +102,9 @@ const schedule = (name: string, more: Partial<Schedule>): Schedule => ({
   pausedAt: null,
   nextAt: '2026-11-29T12:05:00.000Z',
   zoneDataVersion: '2026b',
+  words: 'Every 5 minutes',
+  upcoming: ['2026-11-29T12:05:00.000Z', '2026-11-29T12:10:00.000Z'],
+  warnings: [],
   notes: [],
   createdAt: madeAt,
   updatedAt: madeAt,
@@ -170,7 +175,7 @@ function withoutHeaders({ handler: { kind, url, method }, ...job }: Job) {
   return { ...job, handler: { kind, url, method } }
 }
 
-function withoutInput({ input: _input, ...schedule }: Schedule) {
+function withoutInput({ input: _input, upcoming: _upcoming, warnings: _warnings, ...schedule }: Schedule) {
   return schedule
 }
 
@@ -257,7 +262,7 @@ const scheduleAnswers = ({ schedules, runs, occurrences }: Tables): Answers => (
     checkFree(schedules, name, 'schedule')
     const own = Object.entries(said(fields)).filter(([field]) => !fieldsOfJob.includes(field))
     const given = Object.fromEntries(own)
-    return put(schedules, schedule(name, { every: null, job: name, ...given, dialect: null }), query)
+    return put(schedules, schedule(name, { every: null, job: name, ...given }), query)
   },
   scheduleList: ({ query }) =>
     page(matching(schedules, query, 'name', 'state', 'jobId').map(withoutInput), query),

@@ -123,7 +123,7 @@ describe('defaults', () => {
     expect(scheduleUpdateSchema.parse({})).toEqual({})
     expect(scheduleUpdateSchema.parse({ catchUp: { policy: 'all' } })).toEqual({ catchUp: { policy: 'all' } })
     const schedule = scheduleCreateSchema.parse({ name: 'a', every: '1h', job: 'b' })
-    expect(schedule).toMatchObject({ zone: 'UTC', ifPast: 'reject', overlap: 'skip', jitterMs: 0 })
+    expect(schedule).toMatchObject({ dialect: 'unix', ifPast: 'reject', overlap: 'skip', jitterMs: 0 })
     for (const key of ['retry', 'attemptTimeoutMs', 'delivery', 'queue', 'handler'])
       expect(schedule).not.toHaveProperty(key)
   })
@@ -176,7 +176,8 @@ describe('the route table', () => {
       seen.add(place)
       expect(['any_key', ...scopes]).toContain(route.scope)
       expect(route.path).toMatch(/^\/v1\/[a-z]+(?:\/:id)?(?:\/[a-z]+)?$/)
-      expect(route.effect === 'none', name).toBe(route.method === 'GET')
+      const asks = route.method === 'GET' || name === 'schedulePreview'
+      expect(route.effect === 'none', name).toBe(asks)
       expect(route.effect !== 'none', name).toBe(route.query !== undefined && 'dryRun' in route.query.shape)
       expect(route.path.includes(':id'), name).toBe(route.params !== undefined)
       expect(!route.path.includes(':id') || route.errors.includes('not_found'), name).toBe(true)

@@ -7,7 +7,7 @@ import { BelfryError } from '@belfry/contract'
 import type { BodyOf, Client } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
-import { scheduleShape, whenWords } from '../output/shapes.ts'
+import { cautionLines, scheduleShape, whenWords } from '../output/shapes.ts'
 import { plain } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
 import { isId } from '../resolve-name.ts'
@@ -98,7 +98,12 @@ async function create(call: Call): Promise<undefined> {
   call.printer.row(schedule, scheduleShape)
   const first =
     schedule.nextAt === null ? '' : `, first ${timeWithDistance(schedule.nextAt, call.printer.clock)}`
-  call.printer.say(...schedule.notes.map((note) => `Note: ${plain(note)}`))
+  const then = schedule.upcoming.map((at) => timeWithDistance(at, call.printer.clock)).join('; ')
+  call.printer.say(
+    plain(schedule.words),
+    ...(then === '' ? [] : [`First times: ${then}`]),
+    ...cautionLines(schedule).map(plain),
+  )
   sayChange(
     call,
     `Created the schedule ${schedule.name}: ${whenWords(schedule)}${first}.`,
@@ -134,6 +139,12 @@ export const scheduleCreateCommand: Command = {
       words: 'At 02:30 each day in Berlin, five tries of at most 30 seconds',
       command:
         "belfry schedule create report --cron '30 2 * * *' --zone Europe/Berlin --http https://example.com/report --max-attempts 5 --timeout 30s",
+    },
+    {
+      words: 'By an expression of Quartz, without the time that the clock leaps over',
+      command:
+        "belfry schedule create close --dialect quartz --cron '0 30 2 L * ?' --zone Europe/Berlin" +
+        ' --dst-gap skip --job report',
     },
     {
       words: 'Once, ten minutes from now, with an input',

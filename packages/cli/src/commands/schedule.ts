@@ -8,12 +8,14 @@ import type { Call, Command, FlagSpec } from '../command.ts'
 import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
 import {
+  cautionLines,
   occurrenceShape,
   runShape,
   scheduleShape,
   scheduleSummaryShape,
   whenWords,
 } from '../output/shapes.ts'
+import { plain } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
 import { findJob, findSchedule, isId } from '../resolve-name.ts'
 import { scheduleCreateCommand } from './schedule-create.ts'
@@ -90,6 +92,7 @@ async function update(call: Call): Promise<undefined> {
   const schedule = await client.schedules.update(found.id, body, { dryRun: call.dryRun })
   call.printer.row(schedule, scheduleShape)
   const next = nextWords(call, schedule.nextAt)
+  call.printer.say(...cautionLines(schedule).map(plain))
   const words = `Changed the schedule ${schedule.name}: ${whenWords(schedule)}, ${next}.` as const
   sayChange(call, words, `belfry schedule get ${schedule.name}`)
 }

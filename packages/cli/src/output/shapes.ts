@@ -14,7 +14,6 @@ import type {
   ScheduleSummary,
   Tenant,
 } from '@belfry/contract'
-import cronstrue from 'cronstrue'
 import { toneOf } from './paint.ts'
 import type { Shape } from './printer.ts'
 import type { Cell } from './table.ts'
@@ -70,20 +69,24 @@ function backoffWords({ retry }: Job): string {
   return `exponential, from ${durationWords(retry.baseMs)} to ${durationWords(retry.capMs)}${jitter}`
 }
 
-/** "every 5m", "cron 0 2 * * * Europe/Berlin", "at 2026-12-01T02:30:00Z". */
-export function whenWords(schedule: Pick<Schedule, 'at' | 'every' | 'cron' | 'zone'>): string {
+/** "every 5m", "cron 0 2 * * * Europe/Berlin", "quartz 0 0 2 * * ?", "at 2026-12-01T02:30:00Z". */
+export function whenWords(schedule: Pick<Schedule, 'at' | 'every' | 'cron' | 'dialect' | 'zone'>): string {
+  const { at, every, cron, dialect } = schedule
   const zone = schedule.zone === 'UTC' ? '' : ` ${schedule.zone}`
-  if (schedule.every !== null) return `every ${schedule.every}`
-  return schedule.cron === null ? `at ${schedule.at ?? '-'}${zone}` : `cron ${schedule.cron}${zone}`
+  if (every !== null) return /^\s*every\b/i.test(every) ? `${every.trim()}${zone}` : `every ${every}`
+  if (cron === null) return `at ${at ?? '-'}${zone}`
+  return `${dialect === null || dialect === 'unix' ? 'cron' : dialect} ${cron}${zone}`
 }
 
-/** A cron expression in words; undefined where it is none that the library knows. */
-function cronWords(cron: string): string | undefined {
-  try {
-    return cronstrue.toString(cron, { use24HourTimeFormat: true })
-  } catch {
-    return undefined
-  }
+/** Warnings and notes, one line each, for people. */
+export const cautionLines = ({ warnings, notes }: Schedule): readonly string[] => [
+  ...warnings.map(({ code, message }) => `Warning: ${message} (${code})`),
+  ...notes.map((note) => `Note: ${note}`),
+]
+
+function dstWords({ gap, overlap }: NonNullable<Schedule['dst']>): string {
+  const parts = [gap === undefined ? [] : [`gap ${gap}`], overlap === undefined ? [] : [`overlap ${overlap}`]]
+  return parts.flat().join(', ')
 }
 
 export const scheduleSummaryShape: Shape<ScheduleSummary> = {
@@ -101,17 +104,20 @@ export const scheduleSummaryShape: Shape<ScheduleSummary> = {
 export const scheduleShape: Shape<Schedule> = {
   ...scheduleSummaryShape,
   fields: (schedule, clock) => {
-    const words = schedule.cron === null ? undefined : cronWords(schedule.cron)
     const { catchUp } = schedule
     return [
       ['Name', schedule.name],
       ['Id', schedule.id],
       ['Description', schedule.description],
       ['When', whenWords(schedule)],
-      ...(words === undefined ? [] : [['In words', words] as const]),
+      ['In words', schedule.words],
+      ...(schedule.dayMatch === null ? [] : [['Day match', schedule.dayMatch] as const]),
+      ...(schedule.dst === null ? [] : [['Clock changes', dstWords(schedule.dst)] as const]),
+      ...schedule.warnings.map(({ code, message }) => ['Warning', `${message} (${code})`] as const),
       ...schedule.notes.map((note) => ['Note', note] as const),
       ['State', state(schedule.state, schedule.pausedReason === '' ? null : schedule.pausedReason)],
       ['Next', maybeTime(schedule.nextAt, clock)],
+      ...schedule.upcoming.slice(1).map((at) => ['Then', timeWithDistance(at, clock)] as const),
       ['Job', schedule.job],
       ['From', maybeTime(schedule.startAt, clock)],
       ['Until', maybeTime(schedule.endAt, clock)],

@@ -9,6 +9,8 @@ import { refuse, type Result } from './zone/result.ts'
 import type { ZoneLookup } from './zone/zone-lookup.ts'
 
 export interface StoredSchedule {
+  /** What H of a Jenkins expression draws from. */
+  readonly scheduleId: string
   /** A StoredSpec, unless the data is damaged or newer than this version. */
   readonly spec: unknown
   readonly zone: string
@@ -20,7 +22,7 @@ export function compileStored(stored: StoredSchedule, zones: ZoneLookup): Result
   const spec = readStoredSpec(stored.spec)
   if (spec === undefined)
     return refuse(`the stored timing ${JSON.stringify(stored.spec)} is none that is known`)
-  const compiled = compileScheduleIn(toScheduleSpec(spec, stored.zone), zones, {
+  const compiled = compileScheduleIn(toScheduleSpec(spec, stored.zone, stored.scheduleId), zones, {
     ...(stored.startAtMs === null ? {} : { startAtMs: stored.startAtMs }),
     ...(stored.endAtMs === null ? {} : { endAtMs: stored.endAtMs }),
   })

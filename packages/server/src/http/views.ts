@@ -11,11 +11,14 @@ import type {
   Run,
   RunSummary,
   Schedule,
+  SchedulePreviewed,
   ScheduleSummary,
   Tenant,
 } from '@belfry/contract'
 import { maxCapturedBytes, maxShownAttempts } from '@belfry/contract'
-import { notesOf } from '../engine/catalog/timing-notes.ts'
+import type { Preview } from '../engine/catalog/schedule-preview.ts'
+import { readingOf } from '../engine/catalog/timing-notes.ts'
+import type { ScheduleWarning } from '../domain/schedule/schedule-warnings.ts'
 import type {
   AttemptRecord,
   JobRecord,
@@ -84,12 +87,41 @@ export function jobSummaryView(job: JobSummaryRecord): JobSummary {
   }
 }
 
-export function scheduleView(schedule: ScheduleRecord, zones: ZoneSource): Schedule {
-  return { ...scheduleSummaryView(schedule, zones), input: schedule.input ?? null }
+/** How many planned times one schedule in full shows. */
+const shownTimes = 3
+
+export function scheduleView(schedule: ScheduleRecord, zones: ZoneSource, nowMs: number): Schedule {
+  const reading = readingOf(schedule, zones)
+  return {
+    ...scheduleSummaryView(schedule, zones),
+    upcoming: reading.upcoming(shownTimes).map(iso),
+    warnings: reading.warnings(nowMs).map(warningView),
+    input: schedule.input ?? null,
+  }
+}
+
+const warningView = ({ code, message, atMs }: ScheduleWarning): Schedule['warnings'][number] => ({
+  code,
+  message,
+  at: isoOrNull(atMs),
+})
+
+export function previewView(preview: Preview, { dataVersion }: ZoneSource): SchedulePreviewed {
+  const next = preview.nextMs.map(iso)
+  return {
+    next,
+    notes: preview.notes.map(({ atMs, message }) => ({ at: iso(atMs), message })),
+    description: preview.description,
+    warnings: preview.warnings.map(warningView),
+    zone: { name: preview.zoneName, dataVersion },
+    before: preview.beforeMs?.map(iso) ?? null,
+    after: preview.beforeMs === null ? null : next,
+  }
 }
 
 export function scheduleSummaryView(schedule: ScheduleSummaryRecord, zones: ZoneSource): ScheduleSummary {
   const { spec, catchUp } = schedule
+  const { words, notes } = readingOf(schedule, zones)
   return {
     id: schedule.id,
     name: schedule.name,
@@ -100,7 +132,9 @@ export function scheduleSummaryView(schedule: ScheduleSummaryRecord, zones: Zone
     every: 'every' in spec ? spec.every : null,
     cron: 'cron' in spec ? spec.cron : null,
     dialect: 'cron' in spec ? spec.dialect : null,
+    dayMatch: 'cron' in spec ? (spec.dayMatch ?? null) : null,
     zone: schedule.zone,
+    dst: spec.dst === undefined ? null : dstView(spec.dst),
     startAt: isoOrNull(schedule.startAtMs),
     endAt: isoOrNull(schedule.endAtMs),
     jitterMs: schedule.jitterMs,
@@ -111,10 +145,15 @@ export function scheduleSummaryView(schedule: ScheduleSummaryRecord, zones: Zone
     pausedAt: isoOrNull(schedule.pausedAtMs),
     nextAt: isoOrNull(schedule.next?.scheduledForMs ?? null),
     zoneDataVersion: schedule.zoneDataVersion,
-    notes: [...notesOf(schedule, zones)],
+    words,
+    notes: [...notes],
     createdAt: iso(schedule.createdAtMs),
     updatedAt: iso(schedule.updatedAtMs),
   }
+}
+
+function dstView({ gap, overlap }: NonNullable<ScheduleSummaryRecord['spec']['dst']>) {
+  return { ...(gap === undefined ? {} : { gap }), ...(overlap === undefined ? {} : { overlap }) }
 }
 
 export function occurrenceView(occurrence: OccurrenceRecord): Occurrence {

@@ -5,7 +5,7 @@ import { DAY_MS } from '../zone/civil-date.ts'
 import { parseCalendarExpression, parseAnchor } from './calendar-expression.ts'
 import { parseExpression } from './cron-parser.ts'
 import { describePlan } from './describe-plan.ts'
-import type { ScheduleSpec } from './schedule-spec.ts'
+import type { CompiledSchedule, ScheduleSpec } from './schedule-spec.ts'
 
 const UNITS = [
   [DAY_MS, 'day'],
@@ -13,6 +13,11 @@ const UNITS = [
   [60_000, 'minute'],
   [1_000, 'second'],
 ] as const
+
+/** From the plan itself where there is one: it knows the anchor that the start bound gave. */
+export function describeCompiled(spec: ScheduleSpec, { timing, zoneName }: CompiledSchedule): string {
+  return timing.kind === 'plan' ? `${describePlan(timing.plan)} (${zoneName})` : describeSchedule(spec)
+}
 
 export function describeSchedule(spec: ScheduleSpec): string {
   const zone = spec.zone ?? 'UTC'

@@ -7,20 +7,37 @@ import type { CompiledSchedule } from './schedule-spec.ts'
 import { wallOf } from './schedule-warnings.ts'
 import { previousLocal } from './wall-time.ts'
 
-/** `timeMs` is one of the schedule's planned times; null when no change of the clock touches it. */
-export function dstNoteOf({ timing, notes }: CompiledSchedule, timeMs: number): string | null {
-  if (timing.kind === 'at') return notes[0] ?? null
+/**
+ * The wall time, as UTC, that a planned time stands for because the clock leaps over it; null when it stands
+ * for itself.
+ */
+export function lostWallTimeOf({ timing }: CompiledSchedule, timeMs: number): number | null {
   if (timing.kind !== 'plan') return null
   const { plan, policy, zone } = timing
+  const { startsMs, offsetsMs, seenLocalsMs } = zone.timeline
+  const instantMs = timeMs - cycleShiftMs(zone.timeline, timeMs)
+  const i = segmentAt(zone.timeline, instantMs)
+  if (startsMs[i] !== instantMs || policy.gap !== 'next_valid') return null
+  if (!holdsTimeInGap(plan, zone.timeline, i)) return null
+  const lostMs = previousLocal(plan, seenLocalsMs[i] ?? 0, instantMs + (offsetsMs[i] ?? 0))
+  return lostMs + timeMs - instantMs
+}
+
+/** `timeMs` is one of the schedule's planned times; null when no change of the clock touches it. */
+export function dstNoteOf(compiled: CompiledSchedule, timeMs: number): string | null {
+  const { timing, notes } = compiled
+  if (timing.kind === 'at') return notes[0] ?? null
+  if (timing.kind !== 'plan') return null
+  const { zone } = timing
   const { timeline } = zone
-  const { startsMs, offsetsMs, seenLocalsMs } = timeline
   const instantMs = timeMs - cycleShiftMs(timeline, timeMs)
   const i = segmentAt(timeline, instantMs)
-  const localMs = instantMs + (offsetsMs[i] ?? 0)
-  if (startsMs[i] === instantMs && policy.gap === 'next_valid' && holdsTimeInGap(plan, timeline, i)) {
-    const seenMs = seenLocalsMs[i] ?? 0
-    const lost = wallOf(previousLocal(plan, seenMs, localMs)).clock
-    return `stands for ${lost}: the clock leaps from ${wallOf(seenMs).clock} to ${wallOf(localMs).clock}`
+  const localMs = instantMs + (timeline.offsetsMs[i] ?? 0)
+  const lostMs = lostWallTimeOf(compiled, timeMs)
+  if (lostMs !== null) {
+    const seenMs = timeline.seenLocalsMs[i] ?? 0
+    const leap = `the clock leaps from ${wallOf(seenMs).clock} to ${wallOf(localMs).clock}`
+    return `stands for ${wallOf(lostMs).clock}: ${leap}`
   }
   const resolved = zone.resolveLocal(localMs)
   if (resolved.kind !== 'overlap') return null

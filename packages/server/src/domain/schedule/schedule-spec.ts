@@ -146,7 +146,8 @@ export function compileScheduleIn(
   return zone.ok ? compileSchedule(spec, zone.value, bounds) : refuse([fault('/zone', zone.error)])
 }
 
-function zoneInExpression(spec: ScheduleSpec): string | undefined {
+/** The zone that an OnCalendar expression names itself. */
+export function zoneInExpression(spec: ScheduleSpec): string | undefined {
   if (spec.kind !== 'cron' || spec.dialect !== 'systemd') return undefined
   const parsed = parseExpression(spec.expression, 'systemd')
   return parsed.ok && parsed.value.kind === 'plan' ? (parsed.value.zone ?? undefined) : undefined

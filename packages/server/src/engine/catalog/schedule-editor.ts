@@ -13,32 +13,20 @@ import type { ScheduleCreate, ScheduleUpdate } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import type { PlannedTime } from '../../domain/firing.ts'
 import { plannedTimeAfter } from '../../domain/firing.ts'
-import { parseRate } from '../../domain/schedule/rate.ts'
-import type { ScheduleFault } from '../../domain/schedule/schedule-fault.ts'
-import type { CompiledSchedule, ScheduleBounds } from '../../domain/schedule/schedule-spec.ts'
-import { compileScheduleIn } from '../../domain/schedule/schedule-spec.ts'
+import type { CompiledSchedule } from '../../domain/schedule/schedule-spec.ts'
 import type { StoredSpec } from '../../domain/stored-spec.ts'
-import { toScheduleSpec } from '../../domain/stored-spec.ts'
 import type { ScheduleChange, ScheduleRecord, ScheduleSettings } from '../../ports/catalog.ts'
-import type { ZoneSource } from '../../ports/zones.ts'
 import { pastGraceMs } from './run-maker.ts'
-
-interface Timing {
-  readonly at?: string | undefined
-  readonly every?: string | undefined
-  readonly cron?: string | undefined
-  readonly dialect: 'unix'
-  readonly zone: string
-  readonly startAtMs: number | null
-  readonly endAtMs: number | null
-  readonly ifPast: 'reject' | 'runNow'
-}
-
-interface Moment {
-  readonly zones: ZoneSource
-  /** Database time. */
-  readonly nowMs: number
-}
+import type { Moment, SaidTiming } from './said-timing.ts'
+import {
+  compileSaid,
+  invalidSchedule,
+  mergedTiming,
+  newTiming,
+  sameSpec,
+  saysWhen,
+  specOf,
+} from './said-timing.ts'
 
 /** Settings and first planned time of a new schedule. Throws `invalid_schedule`. */
 export function planNewSchedule(
@@ -46,13 +34,9 @@ export function planNewSchedule(
   wanted: ScheduleCreate,
   moment: Moment,
 ): { settings: ScheduleSettings; first: PlannedTime } {
-  const timing: Timing = {
-    ...wanted,
-    startAtMs: wanted.startAt === undefined ? null : Date.parse(wanted.startAt),
-    endAtMs: wanted.endAt === undefined ? null : Date.parse(wanted.endAt),
-  }
-  const spec = specOf(timing, moment.nowMs)
-  const compiled = compile(spec, timing, moment.zones)
+  const timing = newTiming(wanted)
+  const spec = specOf(timing, moment)
+  const compiled = compileSaid(spec, timing, { ...moment, scheduleId: id })
   const jitter = { scheduleId: id, jitterMs: wanted.jitterMs }
   return {
     settings: {
@@ -78,11 +62,11 @@ export function planEdit(
   moment: Moment,
 ): ScheduleChange | undefined {
   const timing = mergedTiming(current, wanted)
-  const spec = sameTiming(current, wanted) ? current.spec : specOf(timing, moment.nowMs, current.spec)
+  const spec = saysWhen(wanted) ? specOf(timing, moment, current.spec) : current.spec
   const settings: ScheduleSettings = {
     description: wanted.description ?? current.description,
     spec,
-    zone: timing.zone,
+    zone: timing.zone ?? current.zone,
     zoneDataVersion: current.zoneDataVersion,
     startAtMs: timing.startAtMs,
     endAtMs: timing.endAtMs,
@@ -93,7 +77,7 @@ export function planEdit(
   }
   if (timingMoved(current, settings)) return moveTiming(current, settings, timing, moment)
   if (settings.jitterMs !== current.jitterMs && current.next !== null) {
-    const compiled = compile(spec, timing, moment.zones)
+    const compiled = compileSaid(spec, timing, { zones: moment.zones, scheduleId: current.id })
     const jitter = { scheduleId: current.id, jitterMs: settings.jitterMs }
     const next = sameTime(compiled, jitter, current.next.scheduledForMs)
     return { ...unmoved(current, settings), timer: { kind: 'set', next } }
@@ -112,7 +96,7 @@ export function planPause(current: ScheduleRecord, reason: string): ScheduleChan
 export function planResume(current: ScheduleRecord, moment: Moment): ScheduleChange {
   if (current.state !== 'paused')
     throw wrongState(current, 'resumed', 'Only a paused schedule can be resumed.')
-  const compiled = compile(current.spec, current, moment.zones)
+  const compiled = compileSaid(current.spec, current, { zones: moment.zones, scheduleId: current.id })
   const settings = { ...current, zoneDataVersion: moment.zones.dataVersion }
   const next = plannedTimeAfter(
     { scheduleId: current.id, jitterMs: current.jitterMs },
@@ -127,10 +111,10 @@ export function planResume(current: ScheduleRecord, moment: Moment): ScheduleCha
 function moveTiming(
   current: ScheduleRecord,
   settings: ScheduleSettings,
-  timing: Timing,
+  timing: SaidTiming,
   { zones, nowMs }: Moment,
 ): ScheduleChange {
-  const compiled = compile(settings.spec, timing, zones)
+  const compiled = compileSaid(settings.spec, timing, { zones, scheduleId: current.id, nowMs })
   const jitter = { scheduleId: current.id, jitterMs: settings.jitterMs }
   const next = firstTime(compiled, jitter, timing, settings.spec, nowMs)
   const written = { ...settings, zone: compiled.zoneName, zoneDataVersion: zones.dataVersion }
@@ -144,28 +128,6 @@ function unmoved(current: ScheduleRecord, settings: ScheduleSettings): ScheduleC
   return { settings, state: current.state, pausedReason: current.pausedReason, timer: { kind: 'keep' } }
 }
 
-function mergedTiming(current: ScheduleRecord, wanted: ScheduleUpdate): Timing {
-  const said = { at: wanted.at, every: wanted.every, cron: wanted.cron }
-  const replaced = Object.values(said).some((part) => part !== undefined)
-  const bound = (change: string | null | undefined, before: number | null): number | null => {
-    if (change === undefined) return before
-    return change === null ? null : Date.parse(change)
-  }
-  return {
-    ...(replaced ? said : saidBefore(current.spec)),
-    dialect: 'unix',
-    zone: wanted.zone ?? current.zone,
-    startAtMs: bound(wanted.startAt, current.startAtMs),
-    endAtMs: bound(wanted.endAt, current.endAtMs),
-    ifPast: wanted.ifPast ?? 'reject',
-  }
-}
-
-function saidBefore(spec: StoredSpec): { at?: string; every?: string; cron?: string } {
-  if ('at' in spec) return { at: spec.at }
-  return 'every' in spec ? { every: spec.every } : { cron: spec.cron }
-}
-
 function mergedCatchUp({ catchUp }: ScheduleRecord, wanted: ScheduleUpdate): ScheduleSettings['catchUp'] {
   return {
     policy: wanted.catchUp?.policy ?? catchUp.policy,
@@ -174,36 +136,13 @@ function mergedCatchUp({ catchUp }: ScheduleRecord, wanted: ScheduleUpdate): Sch
   }
 }
 
-/**
- * Whether the edit says nothing new about when, as far as the stored spec goes; a rate then keeps its anchor.
- */
-function sameTiming(current: ScheduleRecord, wanted: ScheduleUpdate): boolean {
-  const before = saidBefore(current.spec)
-  const same = (['at', 'every', 'cron'] as const).every(
-    (key) => wanted[key] === undefined || wanted[key] === before[key],
-  )
-  const start =
-    wanted.startAt === undefined
-      ? current.startAtMs
-      : wanted.startAt === null
-        ? null
-        : Date.parse(wanted.startAt)
-  return same && start === current.startAtMs
-}
-
 function timingMoved(current: ScheduleRecord, settings: ScheduleSettings): boolean {
   return (
-    JSON.stringify(normal(current.spec)) !== JSON.stringify(normal(settings.spec)) ||
+    !sameSpec(current.spec, settings.spec) ||
     current.zone !== settings.zone ||
     current.startAtMs !== settings.startAtMs ||
     current.endAtMs !== settings.endAtMs
   )
-}
-
-/** In one order of keys, whatever order the database keeps them in. */
-function normal(spec: StoredSpec): readonly unknown[] {
-  if ('at' in spec) return ['at', spec.at]
-  return 'every' in spec ? ['every', spec.everyMs, spec.anchorMs] : ['cron', spec.cron, spec.dialect]
 }
 
 function sameSettings(current: ScheduleRecord, settings: ScheduleSettings): boolean {
@@ -219,48 +158,21 @@ function sameSettings(current: ScheduleRecord, settings: ScheduleSettings): bool
   )
 }
 
-function specOf(timing: Timing, nowMs: number, before?: StoredSpec): StoredSpec {
-  if (timing.at !== undefined) return { at: timing.at }
-  if (timing.cron !== undefined) return { cron: timing.cron, dialect: timing.dialect }
-  const every = timing.every ?? ''
-  const parsed = parseRate(every)
-  if (!parsed.ok) throw invalid([parsed.error])
-  const unmoved = before !== undefined && 'every' in before && before.everyMs === parsed.value
-  const anchorMs = timing.startAtMs ?? (unmoved ? before.anchorMs : nowMs)
-  return { every, everyMs: parsed.value, anchorMs }
-}
-
-function compile(
-  spec: StoredSpec,
-  timing: Pick<Timing, 'zone' | 'startAtMs' | 'endAtMs'>,
-  zones: ZoneSource,
-): CompiledSchedule {
-  const bounds: ScheduleBounds = {
-    ...(timing.startAtMs === null ? {} : { startAtMs: timing.startAtMs }),
-    ...(timing.endAtMs === null ? {} : { endAtMs: timing.endAtMs }),
-  }
-  const compiled = compileScheduleIn(toScheduleSpec(spec, timing.zone), zones, bounds)
-  if (!compiled.ok) throw invalid(compiled.error)
-  return compiled.value
-}
-
 type Jitter = { readonly scheduleId: string; readonly jitterMs: number }
 
-/** The first planned time strictly after now, or what rule 3 says of one that is over. */
-function firstTime(
+/**
+ * The first planned time strictly after now, or what rule 3 says of one that is over. Compiled with `nowMs`,
+ * so that only a single time can have nothing left.
+ */
+export function firstTime(
   compiled: CompiledSchedule,
   jitter: Jitter,
-  timing: Timing,
+  timing: Pick<SaidTiming, 'ifPast'>,
   spec: StoredSpec,
   nowMs: number,
 ): PlannedTime {
   const next = plannedTimeAfter(jitter, compiled, nowMs)
   if (next !== null) return next
-  if (!('at' in spec)) {
-    throw invalid([
-      { pointer: '/endAt', message: 'never fires: the end is over; give a later one or leave it out' },
-    ])
-  }
   const over = plannedTimeAfter(jitter, compiled, Number.MIN_SAFE_INTEGER)
   const overMs = over?.scheduledForMs ?? nowMs
   if (over !== null && nowMs - overMs <= pastGraceMs) return over
@@ -268,25 +180,13 @@ function firstTime(
   const message =
     `is over: ${new Date(overMs).toISOString()} was before now (${new Date(nowMs).toISOString()}); ` +
     'give a later time, or "ifPast": "runNow" to run it at once'
-  throw invalid([{ pointer: '/at', message }])
+  throw invalidSchedule([{ pointer: 'cron' in spec ? '/cron' : '/at', message }])
 }
 
 /** A planned time under another jitter; one that stands in no plan (rule 3) has none. */
 function sameTime(compiled: CompiledSchedule, jitter: Jitter, scheduledForMs: number): PlannedTime {
   const found = plannedTimeAfter(jitter, compiled, scheduledForMs - 1)
   return found?.scheduledForMs === scheduledForMs ? found : { scheduledForMs, dueAtMs: scheduledForMs }
-}
-
-function invalid(faults: readonly ScheduleFault[]): BelfryError {
-  // The evaluator speaks of a rate; people wrote `every`.
-  const errors = faults.map(({ pointer, message }) => ({
-    pointer: pointer.replace(/^\/rate/, '/every'),
-    message,
-  }))
-  const words = errors
-    .map(({ pointer, message }) => `${pointer.slice(1) || 'the schedule'}: ${message}`)
-    .join('; ')
-  return new BelfryError('invalid_schedule', `The schedule is not valid. ${words}.`, { errors })
 }
 
 function wrongState(current: ScheduleRecord, done: string, rule: string): BelfryError {

@@ -1,60 +1,66 @@
 /**
- * How the timing of a schedule was read, in words, where that may surprise: what the evaluator says of an
- * `at`, and the next planned time of a cron expression that daylight saving moves. Pure, and cheap enough for
- * lists: the second look, without the zone, is taken only where a clock goes forward.
+ * How the timing of a stored schedule reads: in words, with what comes next, with what people misread in it,
+ * and with notes where it was read in a way that may surprise. Pure, and cheap enough for lists: warnings,
+ * which look a year ahead, are worked out only when they are asked for.
  */
+import { describeCompiled } from '../../domain/schedule/describe-schedule.ts'
+import { lostWallTimeOf } from '../../domain/schedule/dst-note.ts'
 import type { CompiledSchedule } from '../../domain/schedule/schedule-spec.ts'
-import { compileScheduleIn } from '../../domain/schedule/schedule-spec.ts'
-import type { StoredSpec } from '../../domain/stored-spec.ts'
+import type { ScheduleWarning } from '../../domain/schedule/schedule-warnings.ts'
+import { warningsOf } from '../../domain/schedule/schedule-warnings.ts'
+import { compileStored } from '../../domain/stored-schedule.ts'
 import { toScheduleSpec } from '../../domain/stored-spec.ts'
 import type { ScheduleSummaryRecord } from '../../ports/catalog.ts'
 import type { ZoneSource } from '../../ports/zones.ts'
+import { timesFrom } from './schedule-preview.ts'
 
 /** How many planned times, from the next one on, are looked at. */
 const lookedAt = 5
 
-type Timed = Pick<ScheduleSummaryRecord, 'spec' | 'zone' | 'next' | 'endAtMs'>
-
-export function notesOf({ spec, zone, next, endAtMs }: Timed, zones: ZoneSource): readonly string[] {
-  if ('every' in spec) return []
-  const compiled = compileScheduleIn(toScheduleSpec(spec, zone), zones)
-  if (!compiled.ok) return []
-  if ('at' in spec) return compiled.value.notes
-  const note = gapNote(spec, zone, planned(compiled.value, next?.scheduledForMs, endAtMs), zones)
-  return note === undefined ? [] : [note]
+interface Reading {
+  readonly words: string
+  readonly notes: readonly string[]
+  /** The next planned time and what follows it, at most `count`. */
+  readonly upcoming: (count: number) => readonly number[]
+  readonly warnings: (nowMs: number) => readonly ScheduleWarning[]
 }
 
-function planned(times: CompiledSchedule, nextMs: number | undefined, endAtMs: number | null): number[] {
-  const found: number[] = []
-  for (let atMs = nextMs ?? null; atMs !== null && found.length < lookedAt; atMs = times.next(atMs)) {
-    if (endAtMs !== null && atMs >= endAtMs) break
-    found.push(atMs)
+type Timed = Pick<ScheduleSummaryRecord, 'id' | 'spec' | 'zone' | 'startAtMs' | 'endAtMs' | 'next'>
+
+export function readingOf(schedule: Timed, zones: ZoneSource): Reading {
+  const { spec, zone, next } = schedule
+  const compiled = compileStored({ ...schedule, scheduleId: schedule.id }, zones)
+  const nextMs = next?.scheduledForMs
+  if (!compiled.ok) {
+    const upcoming = () => (nextMs === undefined ? [] : [nextMs])
+    return { words: `Cannot be read: ${compiled.error}`, notes: [], upcoming, warnings: () => [] }
   }
-  return found
+  const times = compiled.value
+  const said = toScheduleSpec(spec, zone, schedule.id)
+  return {
+    words: describeCompiled(said, times),
+    notes:
+      times.timing.kind === 'plan'
+        ? gapNotes(times, timesFrom(times, nextMs ?? null, lookedAt))
+        : times.notes,
+    upcoming: (count) => timesFrom(times, nextMs ?? null, count),
+    // That nothing is left is told by the state.
+    warnings: (nowMs) => warningsOf(said, times, nowMs).filter(({ code }) => code !== 'nothing_left'),
+  }
 }
 
 /** Of the first planned time that stands for one which a gap swallowed. */
-function gapNote(
-  spec: StoredSpec,
-  zone: string,
-  times: readonly number[],
-  zones: ZoneSource,
-): string | undefined {
-  const rules = zones.get(zone)
-  if (rules === undefined) return undefined
+function gapNotes(compiled: CompiledSchedule, times: readonly number[]): readonly string[] {
+  const { timing, zoneName } = compiled
+  if (timing.kind !== 'plan') return []
   for (const atMs of times) {
-    const offsetMs = rules.offsetAt(atMs)
-    const before = rules.offsetAt(atMs - 1)
-    if (offsetMs <= before) continue
-    // As wall times alone: is there one in the gap, and none at its end?
-    const walls = compileScheduleIn(toScheduleSpec(spec, 'UTC'), zones)
-    const lostMs = walls.ok ? walls.value.next(atMs + before - 1) : null
-    const asked = walls.ok && walls.value.next(atMs + offsetMs - 1) === atMs + offsetMs
-    if (asked || lostMs === null || lostMs >= atMs + offsetMs) continue
-    const instead = `the first instant after the gap is used, ${wallWords(atMs + offsetMs)}`
-    return `the wall time ${wallWords(lostMs)} does not exist in ${zone}: ${instead}`
+    const lostMs = lostWallTimeOf(compiled, atMs)
+    if (lostMs === null) continue
+    const end = wallWords(atMs + timing.zone.offsetAt(atMs))
+    const lost = `the wall time ${wallWords(lostMs)} does not exist in ${zoneName}`
+    return [`${lost}: the first instant after the gap is used, ${end}`]
   }
-  return undefined
+  return []
 }
 
 const wallWords = (localMs: number): string => new Date(localMs).toISOString().slice(0, 16).replace('T', ' ')

@@ -7,6 +7,7 @@ import { jobDefinitionSchema, maxShownAttempts } from '@belfry/contract'
 import { shardOf } from '../../domain/shard.ts'
 import { makeRun } from '../../engine/catalog/run-maker.ts'
 import { planEdit, planNewSchedule, planPause, planResume } from '../../engine/catalog/schedule-editor.ts'
+import { previewOf } from '../../engine/catalog/schedule-preview.ts'
 import type { CatalogTx, ScheduleChange, ScheduleRecord, ScheduleSummaryRecord } from '../../ports/catalog.ts'
 import { readCursor, readInstantMs } from '../cursor.ts'
 import type { Effect, Endpoints, Tools } from '../endpoint.ts'
@@ -14,11 +15,12 @@ import { checkIfMatch } from '../etag.ts'
 import { noSuch, noSuchJob } from '../missing.ts'
 import { cut, pageById } from '../page.ts'
 import { withoutMasks } from '../secret-headers.ts'
-import { occurrenceView, runView, scheduleSummaryView, scheduleView } from '../views.ts'
+import { occurrenceView, previewView, runView, scheduleSummaryView, scheduleView } from '../views.ts'
 
 type ScheduleEndpoints = Pick<
   Endpoints,
   | 'scheduleCreate'
+  | 'schedulePreview'
   | 'scheduleList'
   | 'scheduleGet'
   | 'scheduleUpdate'
@@ -43,6 +45,17 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       await tx.schedules.insert({ id, name: body.name, jobId, settings, first })
       after(timerHint(id))
       return { ...(await read(tx, tools, id)), location: `/v1/schedules/${id}` }
+    },
+  },
+  schedulePreview: {
+    as: 'tenant',
+    async answer({ tx, tools, body }) {
+      const { scheduleId, from } = body
+      const current = scheduleId === undefined ? undefined : await tx.schedules.find(scheduleId)
+      if (scheduleId !== undefined && current === undefined) throw noSuch('schedule', scheduleId)
+      const nowMs = from === undefined ? await tx.nowMs() : Date.parse(from)
+      const preview = previewOf(body, current, { zones: tools.zones, nowMs })
+      return { body: previewView(preview, tools.zones) }
     },
   },
   scheduleList: {
@@ -181,7 +194,7 @@ async function apply(
 async function read(tx: CatalogTx, tools: Tools, id: string) {
   const schedule = await tx.schedules.find(id)
   if (schedule === undefined) throw noSuch('schedule', id)
-  return { body: scheduleView(schedule, tools.zones), version: schedule.version }
+  return { body: scheduleView(schedule, tools.zones, await tx.nowMs()), version: schedule.version }
 }
 
 function timerHint(id: string): Effect {
