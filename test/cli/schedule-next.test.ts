@@ -311,6 +311,15 @@ describe('what it refuses, with exit code 2 and a pointer', () => {
     expect(await refused(...flags)).toMatchObject({ code: 'invalid_request' })
   })
 
+  it.each([
+    [['--at', '+'], '/at', 'invalid_schedule'],
+    [['--at', '+99999999999d'], '/at', 'invalid_schedule'],
+    [['--cron', '* * * * *', '--start', '+x'], '/startAt', 'invalid_schedule'],
+    [['--cron', '* * * * *', '--from', '+'], '/from', 'invalid_request'],
+  ])('%j, which counts from now and cannot, is refused with a pointer', async (flags, pointer, code) => {
+    expect(await refused(...flags)).toEqual({ code, pointers: [pointer] })
+  })
+
   it('refuses whatever garbage comes, or answers it, and never fails', async () => {
     const word = fc.oneof(
       fc.string({ maxLength: 40 }),

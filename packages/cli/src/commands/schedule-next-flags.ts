@@ -121,7 +121,7 @@ function timingOf(call: Call, evaluator: Evaluator): ScheduleSpec {
   const at = flags.text('at')
   const rate = flags.text('rate')
   const every = flags.text('every')
-  if (at !== undefined) return { kind: 'at', at: counted(call, '--at', at) }
+  if (at !== undefined) return { kind: 'at', at: counted(call, '--at', at, atFault) }
   if (rate !== undefined) return orThrow(scheduleInput(evaluator, 'rate', rate), '/rate')
   if (every !== undefined) return orThrow(scheduleInput(evaluator, 'every', every), '/every')
   if (cron === undefined)
@@ -152,16 +152,27 @@ function timeOf(
   if (text === undefined) return undefined
   const zone = resolveZone(zones, zoneName)
   if (!zone.ok) throw invalid([{ pointer: '/zone', message: zone.error }])
-  const parsed = parseAt(counted(call, `--${name}`, text), zone.value)
-  if (parsed.ok) return parsed.value.instantMs
-  const faults = [{ pointer, message: parsed.error.message }]
   const bound = name === 'start' || name === 'end'
-  throw bound ? invalid(faults) : new InputError('invalid_request', `--${name} is not a time.`, faults)
+  const fault = (message: string): InputError => {
+    const faults = [{ pointer, message }]
+    return bound ? invalid(faults) : new InputError('invalid_request', `--${name} is not a time.`, faults)
+  }
+  const parsed = parseAt(counted(call, `--${name}`, text, fault), zone.value)
+  if (parsed.ok) return parsed.value.instantMs
+  throw fault(parsed.error.message)
 }
 
-/** `now` and `+10m` as instants; everything else as it is. */
-const counted = (call: Call, flag: string, text: string): string =>
-  text === 'now' || text.startsWith('+') ? instant(text, flag, call.io.now()) : text
+const atFault = (message: string): InputError => invalid([{ pointer: '/at', message }])
+
+/** `now` and `+10m` as instants; everything else as it is. What counts from now and cannot is a fault too. */
+function counted(call: Call, flag: string, text: string, fault: (message: string) => InputError): string {
+  if (text !== 'now' && !text.startsWith('+')) return text
+  try {
+    return instant(text, flag, call.io.now())
+  } catch (error) {
+    throw error instanceof UsageError ? fault(error.message) : error
+  }
+}
 
 type Read<T> =
   | { readonly ok: true; readonly value: T }
