@@ -11,6 +11,11 @@
 --   0006_idempotency
 --   0007_partitions
 --   0008_queue_progress
+--   0009_schedule_policies
+--   0010_calendars
+--   0011_backfill
+--   0012_zone_data
+--   0013_timing_since
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -85,6 +90,32 @@ BEGIN
   EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', child);
   -- only for the owner, that is for the functions below; the working roles go through the parent
   EXECUTE format('CREATE POLICY owner ON %s TO CURRENT_USER USING (true) WITH CHECK (true)', child);
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.let_followers_go(ended uuid[])
+ RETURNS smallint[]
+ LANGUAGE plpgsql
+ STRICT
+AS $function$
+DECLARE
+  shards smallint[];
+BEGIN
+  WITH follower AS MATERIALIZED (
+    SELECT link.run_id
+    FROM unnest(ended) AS past (run_id)
+    CROSS JOIN LATERAL (
+      SELECT delayed.run_id FROM belfry.delayed WHERE delayed.after_run_id = past.run_id OFFSET 0
+    ) AS link
+    ORDER BY link.run_id
+  ), let_go AS (
+    UPDATE belfry.delayed SET after_run_id = NULL, due_at = belfry.now()
+    WHERE run_id = ANY (ARRAY(SELECT run_id FROM follower)) AND after_run_id = ANY (ended)
+    RETURNING shard
+  )
+  SELECT array_agg(DISTINCT shard) INTO shards FROM let_go;
+  RETURN shards;
 END
 $function$
 ;
@@ -228,6 +259,7 @@ RETURN ((lpad(to_hex(((EXTRACT(epoch FROM at) * (1000)::numeric))::bigint), 12, 
 ;
 
 GRANT EXECUTE ON FUNCTION belfry.drop_partitions(date) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.let_followers_go(uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.make_partitions(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.missing_days(date,integer,date,integer) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.now() TO PUBLIC;
@@ -302,6 +334,84 @@ CREATE TABLE belfry.attempt_default PARTITION OF belfry.attempt DEFAULT;
 ALTER TABLE belfry.attempt_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY owner ON belfry.attempt_default TO CURRENT_USER USING (true) WITH CHECK (true);
 
+CREATE TABLE belfry.backfill (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  schedule_id uuid NOT NULL,
+  shard smallint NOT NULL,
+  from_at timestamp with time zone NOT NULL,
+  to_at timestamp with time zone NOT NULL,
+  time_order text NOT NULL,
+  concurrency smallint NOT NULL,
+  reprocess text NOT NULL,
+  input jsonb,
+  timing jsonb NOT NULL,
+  state text NOT NULL DEFAULT 'pending'::text,
+  reason text,
+  total bigint NOT NULL,
+  started bigint NOT NULL DEFAULT 0,
+  skipped bigint NOT NULL DEFAULT 0,
+  alive integer NOT NULL DEFAULT 0,
+  succeeded bigint NOT NULL DEFAULT 0,
+  failed bigint NOT NULL DEFAULT 0,
+  canceled bigint NOT NULL DEFAULT 0,
+  next_at timestamp with time zone,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  started_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  version integer NOT NULL DEFAULT 1,
+  CONSTRAINT backfill_pkey PRIMARY KEY (id),
+  CONSTRAINT backfill_schedule FOREIGN KEY (tenant_id, schedule_id) REFERENCES belfry.schedule(tenant_id, id),
+  CONSTRAINT backfill_alive_check CHECK ((alive >= 0)),
+  CONSTRAINT backfill_check CHECK ((from_at < to_at)),
+  CONSTRAINT backfill_check1 CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['completed'::text, 'canceled'::text])))),
+  CONSTRAINT backfill_concurrency_check CHECK (((concurrency >= 1) AND (concurrency <= 100))),
+  CONSTRAINT backfill_reprocess_check CHECK ((reprocess = ANY (ARRAY['none'::text, 'failed'::text, 'all'::text]))),
+  CONSTRAINT backfill_shard_check CHECK (((shard >= 0) AND (shard <= 63))),
+  CONSTRAINT backfill_skipped_check CHECK ((skipped >= 0)),
+  CONSTRAINT backfill_started_check CHECK ((started >= 0)),
+  CONSTRAINT backfill_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'paused'::text, 'completed'::text, 'canceled'::text]))),
+  CONSTRAINT backfill_time_order_check CHECK ((time_order = ANY (ARRAY['oldest_first'::text, 'newest_first'::text]))),
+  CONSTRAINT backfill_total_check CHECK ((total >= 0))
+);
+CREATE INDEX backfill_ended ON belfry.backfill USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX backfill_list ON belfry.backfill USING btree (tenant_id, id);
+CREATE INDEX backfill_of_schedule ON belfry.backfill USING btree (tenant_id, schedule_id, id);
+CREATE INDEX backfill_open ON belfry.backfill USING btree (shard, id) WHERE ((state = ANY (ARRAY['pending'::text, 'running'::text])) OR (alive > 0));
+CREATE INDEX backfill_unfinished ON belfry.backfill USING btree (tenant_id) WHERE (ended_at IS NULL);
+ALTER TABLE belfry.backfill ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.backfill TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.backfill TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, SELECT ON belfry.backfill TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.backfill TO belfry_app;
+GRANT UPDATE (state, reason, ended_at, version) ON belfry.backfill TO belfry_app;
+GRANT UPDATE (state, reason, started, skipped, alive, succeeded, failed, canceled, next_at, started_at, ended_at) ON belfry.backfill TO belfry_engine;
+
+CREATE TABLE belfry.calendar (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  name text NOT NULL,
+  description text NOT NULL DEFAULT ''::text,
+  definition jsonb NOT NULL,
+  digest bytea NOT NULL,
+  defined_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  version integer NOT NULL DEFAULT 1,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  deleted_at timestamp with time zone,
+  CONSTRAINT calendar_pkey PRIMARY KEY (id),
+  CONSTRAINT calendar_digest_check CHECK ((length(digest) = 32)),
+  CONSTRAINT calendar_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT calendar_version_check CHECK ((version > 0))
+);
+CREATE UNIQUE INDEX calendar_list ON belfry.calendar USING btree (tenant_id, id);
+CREATE UNIQUE INDEX calendar_name ON belfry.calendar USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+ALTER TABLE belfry.calendar ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.calendar TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.calendar TO belfry_engine USING (true);
+GRANT INSERT, SELECT, UPDATE ON belfry.calendar TO belfry_app;
+GRANT SELECT ON belfry.calendar TO belfry_engine;
+
 CREATE TABLE belfry.delayed (
   run_id uuid NOT NULL,
   tenant_id uuid NOT NULL,
@@ -317,9 +427,15 @@ CREATE TABLE belfry.delayed (
   attempt integer NOT NULL,
   crash_count smallint NOT NULL,
   failure_count integer NOT NULL DEFAULT 0,
+  after_run_id uuid,
+  schedule_id uuid,
+  followed boolean NOT NULL DEFAULT false,
   CONSTRAINT delayed_pkey PRIMARY KEY (run_id),
+  CONSTRAINT delayed_check CHECK (((after_run_id IS NULL) OR (schedule_id IS NOT NULL))),
   CONSTRAINT delayed_shard_check CHECK (((shard >= 0) AND (shard <= 63)))
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
+CREATE INDEX delayed_after ON belfry.delayed USING btree (after_run_id) WHERE (after_run_id IS NOT NULL);
+CREATE INDEX delayed_chain ON belfry.delayed USING btree (schedule_id, run_id) WHERE (schedule_id IS NOT NULL);
 CREATE INDEX delayed_due ON belfry.delayed USING btree (shard, due_at, run_id);
 CREATE INDEX delayed_list ON belfry.delayed USING btree (tenant_id, run_id);
 ALTER TABLE belfry.delayed ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -328,7 +444,28 @@ CREATE POLICY engine ON belfry.delayed TO belfry_engine USING (true) WITH CHECK 
 CREATE POLICY owner ON belfry.delayed FOR SELECT TO CURRENT_USER USING (true);
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_app;
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_engine;
-GRANT UPDATE (due_at) ON belfry.delayed TO belfry_engine;
+GRANT UPDATE (due_at, after_run_id, followed) ON belfry.delayed TO belfry_app;
+GRANT UPDATE (due_at, after_run_id, followed) ON belfry.delayed TO belfry_engine;
+
+CREATE TABLE belfry.extra_run (
+  tenant_id uuid NOT NULL,
+  schedule_id uuid NOT NULL,
+  scheduled_for timestamp with time zone NOT NULL,
+  run_id uuid NOT NULL,
+  backfill_id uuid,
+  ended_as text,
+  CONSTRAINT extra_run_pkey PRIMARY KEY (schedule_id, scheduled_for, run_id),
+  CONSTRAINT extra_run_ended_as_check CHECK ((ended_as = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text, 'unknown'::text])))
+);
+CREATE INDEX extra_run_alive ON belfry.extra_run USING btree (backfill_id, run_id) WHERE ((backfill_id IS NOT NULL) AND (ended_as IS NULL));
+CREATE INDEX extra_run_of_backfill ON belfry.extra_run USING btree (backfill_id, run_id) WHERE (backfill_id IS NOT NULL);
+CREATE INDEX extra_run_run ON belfry.extra_run USING btree (run_id);
+ALTER TABLE belfry.extra_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.extra_run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.extra_run TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.extra_run TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.extra_run TO belfry_app;
+GRANT UPDATE (ended_as) ON belfry.extra_run TO belfry_engine;
 
 CREATE TABLE belfry.idempotency_key (
   tenant_id uuid NOT NULL,
@@ -415,18 +552,19 @@ CREATE TABLE belfry.occurrence (
   run_id uuid,
   due_at timestamp with time zone NOT NULL,
   fired_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  detail text,
   CONSTRAINT occurrence_pkey PRIMARY KEY (schedule_id, scheduled_for),
   CONSTRAINT occurrence_check CHECK (((outcome = 'ran'::text) = (run_id IS NOT NULL))),
   CONSTRAINT occurrence_check1 CHECK (((outcome = 'ran'::text) = (reason IS NULL))),
   CONSTRAINT occurrence_missed_count_check CHECK ((missed_count > 0)),
   CONSTRAINT occurrence_outcome_check CHECK ((outcome = ANY (ARRAY['ran'::text, 'skipped'::text, 'missed'::text]))),
-  CONSTRAINT occurrence_reason_check CHECK ((reason = ANY (ARRAY['overlap'::text, 'catch_up_latest'::text, 'catch_up_none'::text, 'catch_up_window'::text])))
+  CONSTRAINT occurrence_reason_check CHECK ((reason = ANY (ARRAY['overlap'::text, 'buffer_full'::text, 'asleep'::text, 'calendar'::text, 'paused'::text, 'run_limit'::text, 'catch_up_latest'::text, 'catch_up_none'::text, 'catch_up_window'::text])))
 ) PARTITION BY RANGE (scheduled_for);
 ALTER TABLE belfry.occurrence ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY app ON belfry.occurrence TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY app ON belfry.occurrence TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.occurrence TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT ON belfry.occurrence TO belfry_app;
 GRANT INSERT, SELECT ON belfry.occurrence TO belfry_engine;
-GRANT SELECT ON belfry.occurrence TO belfry_app;
 
 CREATE TABLE belfry.occurrence_default PARTITION OF belfry.occurrence DEFAULT;
 ALTER TABLE belfry.occurrence_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -459,7 +597,10 @@ CREATE TABLE belfry.ready (
   claimed_at timestamp with time zone,
   deadline timestamp with time zone,
   cancel_requested_at timestamp with time zone,
+  followed boolean NOT NULL DEFAULT false,
+  cancel_reason text,
   CONSTRAINT ready_pkey PRIMARY KEY (run_id),
+  CONSTRAINT ready_cancel_reason_check CHECK ((cancel_reason = 'overlap'::text)),
   CONSTRAINT ready_check CHECK (((session_id IS NULL) = (deadline IS NULL))),
   CONSTRAINT ready_check1 CHECK (((session_id IS NULL) = (claimed_at IS NULL)))
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
@@ -473,7 +614,45 @@ CREATE POLICY engine ON belfry.ready TO belfry_engine USING (true) WITH CHECK (t
 CREATE POLICY owner ON belfry.ready FOR SELECT TO CURRENT_USER USING (true);
 GRANT DELETE, INSERT, SELECT ON belfry.ready TO belfry_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.ready TO belfry_engine;
-GRANT UPDATE (cancel_requested_at) ON belfry.ready TO belfry_app;
+GRANT UPDATE (cancel_requested_at, followed, cancel_reason) ON belfry.ready TO belfry_app;
+
+CREATE TABLE belfry.replan (
+  id uuid NOT NULL,
+  kind text NOT NULL,
+  subject text NOT NULL,
+  tenant_id uuid,
+  state text NOT NULL DEFAULT 'pending'::text,
+  from_version text COLLATE "C",
+  to_version text COLLATE "C" NOT NULL,
+  total bigint,
+  done bigint NOT NULL DEFAULT 0,
+  moved bigint NOT NULL DEFAULT 0,
+  failed bigint NOT NULL DEFAULT 0,
+  error text,
+  cursor text,
+  left_over bigint NOT NULL DEFAULT 0,
+  resume_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  requested_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  started_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  CONSTRAINT replan_pkey PRIMARY KEY (id),
+  CONSTRAINT replan_check CHECK (((kind = 'zone'::text) = (tenant_id IS NULL))),
+  CONSTRAINT replan_check1 CHECK (((state = ANY (ARRAY['done'::text, 'superseded'::text])) = (ended_at IS NOT NULL))),
+  CONSTRAINT replan_kind_check CHECK ((kind = ANY (ARRAY['zone'::text, 'calendar'::text]))),
+  CONSTRAINT replan_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'done'::text, 'superseded'::text])))
+) WITH (fillfactor=50);
+CREATE INDEX replan_calendar ON belfry.replan USING btree (tenant_id, subject, id) WHERE (kind = 'calendar'::text);
+CREATE INDEX replan_ended ON belfry.replan USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX replan_open ON belfry.replan USING btree (resume_at, id) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]));
+CREATE INDEX replan_zone_list ON belfry.replan USING btree (id) WHERE (kind = 'zone'::text);
+CREATE UNIQUE INDEX replan_zone ON belfry.replan USING btree (subject, to_version) WHERE (kind = 'zone'::text);
+ALTER TABLE belfry.replan ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.replan TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.replan TO belfry_engine USING (true) WITH CHECK (true);
+CREATE POLICY platform ON belfry.replan FOR SELECT TO belfry_platform USING ((tenant_id IS NULL));
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.replan TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.replan TO belfry_app;
+GRANT SELECT ON belfry.replan TO belfry_platform;
 
 CREATE TABLE belfry.run (
   id uuid NOT NULL,
@@ -489,7 +668,7 @@ CREATE TABLE belfry.run (
   due_at timestamp with time zone NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   CONSTRAINT run_pkey PRIMARY KEY (tenant_id, id),
-  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text])))
+  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text])))
 ) PARTITION BY RANGE (id);
 CREATE INDEX run_job ON ONLY belfry.run USING btree (tenant_id, job_id, id);
 CREATE INDEX run_schedule ON ONLY belfry.run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
@@ -526,22 +705,61 @@ CREATE TABLE belfry.schedule (
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   deleted_at timestamp with time zone,
+  flexible_window_ms integer NOT NULL DEFAULT 0,
+  run_limit integer,
+  run_count integer NOT NULL DEFAULT 0,
+  pause_after_failures integer,
+  resumed_at timestamp with time zone,
+  paused_from timestamp with time zone,
+  after_completion text NOT NULL DEFAULT 'keep'::text,
+  sleep_until timestamp with time zone,
+  sleep_reason text,
+  on_excluded text NOT NULL DEFAULT 'skip'::text,
+  timing_since timestamp with time zone NOT NULL DEFAULT belfry.now(),
   CONSTRAINT schedule_pkey PRIMARY KEY (id),
   CONSTRAINT schedule_of_job FOREIGN KEY (tenant_id, job_id) REFERENCES belfry.job(tenant_id, id),
+  CONSTRAINT schedule_after_completion_check CHECK ((after_completion = ANY (ARRAY['keep'::text, 'delete'::text]))),
+  CONSTRAINT schedule_check CHECK (((sleep_reason IS NULL) OR (sleep_until IS NOT NULL))),
+  CONSTRAINT schedule_flexible_window_ms_check CHECK (((flexible_window_ms >= 0) AND (flexible_window_ms <= 86400000))),
   CONSTRAINT schedule_jitter_ms_check CHECK ((jitter_ms >= 0)),
   CONSTRAINT schedule_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
-  CONSTRAINT schedule_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'allow'::text]))),
+  CONSTRAINT schedule_on_excluded_check CHECK ((on_excluded = ANY (ARRAY['skip'::text, 'next_business_day'::text, 'previous_business_day'::text]))),
+  CONSTRAINT schedule_one_delay CHECK (((jitter_ms = 0) OR (flexible_window_ms = 0))),
+  CONSTRAINT schedule_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'buffer_one'::text, 'buffer_all'::text, 'cancel_other'::text, 'terminate_other'::text]))),
+  CONSTRAINT schedule_pause_after_failures_check CHECK (((pause_after_failures >= 1) AND (pause_after_failures <= 100))),
+  CONSTRAINT schedule_run_count_check CHECK ((run_count >= 0)),
+  CONSTRAINT schedule_run_limit_check CHECK (((run_limit >= 1) AND (run_limit <= 1000000))),
   CONSTRAINT schedule_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'completed'::text])))
 );
+CREATE INDEX schedule_deleted_name ON belfry.schedule USING btree (tenant_id, name, deleted_at) WHERE (deleted_at IS NOT NULL);
 CREATE INDEX schedule_job ON belfry.schedule USING btree (tenant_id, job_id) WHERE (deleted_at IS NULL);
-CREATE INDEX schedule_list ON belfry.schedule USING btree (tenant_id, id);
+CREATE INDEX schedule_zone ON belfry.schedule USING btree (zone, zone_data_version COLLATE "C", id) WHERE ((state = 'active'::text) AND (zone <> 'UTC'::text) AND (deleted_at IS NULL));
+CREATE UNIQUE INDEX schedule_list ON belfry.schedule USING btree (tenant_id, id);
 CREATE UNIQUE INDEX schedule_name ON belfry.schedule USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
 ALTER TABLE belfry.schedule ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.schedule TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.schedule TO belfry_engine USING (true) WITH CHECK (true);
 GRANT INSERT, SELECT, UPDATE ON belfry.schedule TO belfry_app;
 GRANT SELECT ON belfry.schedule TO belfry_engine;
-GRANT UPDATE (state, gen, version, updated_at) ON belfry.schedule TO belfry_engine;
+GRANT UPDATE (zone_data_version, state, paused_reason, paused_at, gen, version, updated_at, deleted_at, run_count, paused_from, timing_since) ON belfry.schedule TO belfry_engine;
+
+CREATE TABLE belfry.schedule_calendar (
+  tenant_id uuid NOT NULL,
+  schedule_id uuid NOT NULL,
+  calendar_id uuid NOT NULL,
+  use text NOT NULL,
+  "position" smallint NOT NULL,
+  CONSTRAINT schedule_calendar_pkey PRIMARY KEY (tenant_id, schedule_id, use, "position"),
+  CONSTRAINT schedule_calendar_calendar FOREIGN KEY (tenant_id, calendar_id) REFERENCES belfry.calendar(tenant_id, id),
+  CONSTRAINT schedule_calendar_position_check CHECK ((("position" >= 0) AND ("position" <= 9))),
+  CONSTRAINT schedule_calendar_use_check CHECK ((use = ANY (ARRAY['skip'::text, 'only'::text])))
+);
+CREATE INDEX schedule_calendar_user ON belfry.schedule_calendar USING btree (tenant_id, calendar_id, schedule_id);
+ALTER TABLE belfry.schedule_calendar ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.schedule_calendar TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.schedule_calendar TO belfry_engine USING (true);
+GRANT DELETE, INSERT, SELECT ON belfry.schedule_calendar TO belfry_app;
+GRANT SELECT ON belfry.schedule_calendar TO belfry_engine;
 
 CREATE TABLE belfry.scheduler_node (
   id uuid NOT NULL,
@@ -612,3 +830,17 @@ CREATE POLICY app ON belfry.timer TO belfry_app USING ((tenant_id = belfry.tenan
 CREATE POLICY engine ON belfry.timer TO belfry_engine USING (true) WITH CHECK (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.timer TO belfry_app;
 GRANT DELETE, SELECT, UPDATE ON belfry.timer TO belfry_engine;
+
+CREATE TABLE belfry.zone_data (
+  zone text NOT NULL,
+  fingerprint bytea,
+  rules_from timestamp with time zone NOT NULL,
+  data_version text COLLATE "C" NOT NULL,
+  changed_in text COLLATE "C" NOT NULL,
+  CONSTRAINT zone_data_pkey PRIMARY KEY (zone),
+  CONSTRAINT zone_data_check CHECK ((changed_in <= data_version)),
+  CONSTRAINT zone_data_fingerprint_check CHECK ((length(fingerprint) = 32))
+);
+GRANT INSERT, SELECT, UPDATE ON belfry.zone_data TO belfry_engine;
+GRANT SELECT ON belfry.zone_data TO belfry_app;
+GRANT SELECT ON belfry.zone_data TO belfry_platform;

@@ -13,7 +13,7 @@ export async function renderOpenApi(version: string): Promise<string> {
     catalog: { within: notCalled, withinPlatform: notCalled },
     authenticator: { authenticate: notCalled, provedLately: notCalled, forget: notCalled },
     mint: { mint: notCalled },
-    zones: { dataVersion: '', source: 'bundled', get: notCalled, names: notCalled },
+    zones: { dataVersion: '', source: 'bundled', path: null, get: notCalled, names: notCalled },
     ids: { uuidv7: notCalled },
     tags: { next: notCalled, ready: notCalled },
     hints: { publish: notCalled },

@@ -12,19 +12,24 @@ const rig = await startCliRig()
 afterAll(() => rig.close())
 
 let runId = ''
+let backfillId = ''
 beforeEach(() => {
   const { store } = rig.server
-  for (const map of [store.jobs, store.schedules, store.runs, store.keys, store.tenants]) map.clear()
+  const { jobs, schedules, runs, keys, tenants, backfills, calendars } = store
+  for (const map of [jobs, schedules, runs, keys, tenants, backfills, calendars]) map.clear()
   rig.server.seen.length = 0
   store.addJob('report')
   store.addSchedule('nightly')
   store.addKey('web')
+  store.addCalendar('closed', { weekdays: ['sat', 'sun'] })
   runId = store.addRun().id
+  backfillId = store.addBackfill().id
 })
 
 const stored = () => {
-  const { jobs, schedules, runs, keys, tenants } = rig.server.store
-  return JSON.stringify([jobs, schedules, runs, keys, tenants].map((map) => [...map.values()]))
+  const { jobs, schedules, runs, keys, tenants, backfills, calendars } = rig.server.store
+  const maps = [jobs, schedules, runs, keys, tenants, backfills, calendars]
+  return JSON.stringify(maps.map((map) => [...map.values()]))
 }
 
 /**
@@ -34,9 +39,19 @@ const changes: Readonly<Record<string, readonly string[]>> = {
   'schedule create': ['new', '--every', '5m', '--job', 'report'],
   'schedule update': ['nightly', '--every', '1h'],
   'schedule pause': ['nightly'],
-  'schedule resume': ['nightly'],
+  'schedule resume': ['nightly', '--backfill-from', '2d'],
+  'schedule skip': ['nightly', '--count', '2'],
+  'schedule sleep': ['nightly', '--until', '+2h'],
+  'schedule wake': ['nightly'],
   'schedule trigger': ['nightly', '--wait'],
   'schedule delete': ['nightly'],
+  'schedule backfill': ['nightly', '--from', '1d'],
+  'backfill pause': ['BACKFILL', '--reason', 'peak hours'],
+  'backfill resume': ['BACKFILL'],
+  'backfill cancel': ['BACKFILL', '--cancel-runs'],
+  'calendar create': ['new', '--weekdays', 'sat,sun'],
+  'calendar update': ['closed', '--dates', '2026-12-24'],
+  'calendar delete': ['closed'],
   'run create': ['report', '--wait'],
   'run cancel': ['RUN'],
   'job create': ['new', '--http', 'https://a.example'],
@@ -48,7 +63,7 @@ const changes: Readonly<Record<string, readonly string[]>> = {
 }
 const argvOf = (name: string) => [
   ...name.split(' '),
-  ...(changes[name] ?? []).map((word) => (word === 'RUN' ? runId : word)),
+  ...(changes[name] ?? []).map((word) => ({ RUN: runId, BACKFILL: backfillId })[word] ?? word),
 ]
 const names = commandTable.filter((command) => command.effect === 'change').map(commandName)
 

@@ -42,6 +42,7 @@ describe('routes', () => {
     tenantCreate: { name: 't' },
     keyCreate: { name: 'k', scopes: ['read'] },
     jobCreate: { name: 'j', handler },
+    calendarCreate: { name: 'c', dates: ['2026-12-24'] },
     scheduleCreate: { name: 's', every: '5m', job: 'j' },
     runCreate: { job: 'j' },
   }
@@ -62,7 +63,7 @@ describe('routes', () => {
   it('are all behind a noun', async () => {
     server.intercept = () => ({ status: 200, body: { items: [], nextCursor: null } })
     const id = nextId()
-    const { jobs, schedules, runs, keys, tenants } = client
+    const { jobs, schedules, runs, keys, tenants, calendars, backfills } = client
     const calls: readonly (() => Promise<unknown>)[] = [
       () => client.whoami(),
       () => jobs.create({ name: 'j', handler }),
@@ -77,19 +78,37 @@ describe('routes', () => {
       () => schedules.delete(id),
       () => schedules.pause(id),
       () => schedules.resume(id),
+      () => schedules.skip(id, { count: 2 }),
+      () => schedules.sleep(id, { until: '2026-11-30T00:00:00Z' }),
+      () => schedules.wake(id),
       () => schedules.trigger(id),
       () => schedules.preview({ every: '5m' }),
       () => schedules.occurrences(id).page(),
+      () => schedules.explain(id),
+      () => schedules.backfill(id, { from: '2026-11-01T00:00:00Z' }),
+      () => backfills.list().page(),
+      () => backfills.get(id),
+      () => backfills.pause(id),
+      () => backfills.resume(id),
+      () => backfills.cancel(id, { cancelRuns: true }),
       () => runs.create({ job: 'j' }),
       () => runs.list({ state: ['failed', 'running'] }).page(),
       () => runs.get(id),
       () => runs.attempts(id).page(),
       () => runs.cancel(id),
+      () => calendars.create({ name: 'c', dates: ['2026-12-24'] }),
+      () => calendars.list().page(),
+      () => calendars.get(id),
+      () => calendars.days(id, { from: '2026-12-01' }),
+      () => calendars.update(id, { dates: null }),
+      () => calendars.delete(id),
       () => keys.create({ name: 'k', scopes: ['read'] }),
       () => keys.list().page(),
       () => keys.revoke(id),
       () => tenants.create({ name: 't' }),
       () => tenants.list().page(),
+      () => client.server(),
+      () => client.replans.list().page(),
     ]
     for (const call of calls) await call()
     expect(new Set(server.seen.map((seen) => seen.route))).toEqual(new Set(Object.keys(routes)))

@@ -68,6 +68,15 @@ describe('the public cases', async () => {
   })
 })
 
+describe('the cases of our own', () => {
+  it('are answered as they say', async () => {
+    const own = fileURLToPath(new URL('../cases/cron-more.json', import.meta.url))
+    const { cases: wanted } = JSON.parse(readFileSync(own, 'utf8')) as { readonly cases: readonly Case[] }
+    const lines = linesOf(await runAlone(['schedule', 'next', '--batch', own]))
+    expect(lines).toEqual(wanted.map(({ id, next }) => ({ id, next })))
+  })
+})
+
 describe('a line', () => {
   const base = { dialect: 'unix', expr: '0 0 * * *', from: '2026-01-01T00:00:00Z' }
 
@@ -75,6 +84,14 @@ describe('a line', () => {
     const [two, five] = await answers({ id: 1, ...base, next: ['x', 'y'] }, { id: 'b', ...base })
     expect(two).toEqual({ id: 1, next: ['2026-01-02T00:00:00Z', '2026-01-03T00:00:00Z'] })
     expect(five?.next?.length).toBe(5)
+  })
+
+  it('looks from any year of four digits, and lists no other', async () => {
+    const [early, late] = await answers(
+      { id: 'early', ...base, expr: '0 0 1 1 *', from: '1900-02-20T16:46:00Z', next: ['x'] },
+      { id: 'late', ...base, expr: '0 0 1 1 *', from: '9998-12-31T00:00:00Z' },
+    )
+    expect([early?.next, late?.next]).toEqual([['1901-01-01T00:00:00Z'], ['9999-01-01T00:00:00Z']])
   })
 
   it('of a date that never comes is empty; an empty list is not believed', async () => {

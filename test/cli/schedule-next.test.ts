@@ -159,6 +159,17 @@ describe('flags', () => {
     expect(await times('--cron', '0 2 * * *', '--zone', 'Asia/Tokyo', ...later)).toEqual(await times(...own))
   })
 
+  it('--from and --before take any year of four digits, and no other year is listed', async () => {
+    const yearly = ['--cron', '0 0 1 1 *', '--count', '3']
+    expect(await times(...yearly, '--from', '1899-06-01T00:00:00Z')).toContain('1900-01-01T00:00:00Z')
+    expect(await times(...yearly, '--from', '9998-06-01T00:00:00Z')).toEqual(['9999-01-01T00:00:00Z'])
+    expect(await times(...yearly, '--before', '0002-06-01T00:00:00Z')).toEqual([
+      '0002-01-01T00:00:00Z',
+      '0001-01-01T00:00:00Z',
+    ])
+    expect(await times('--rate', '36500d', '--from', '9990-01-01T00:00:00Z')).toEqual([])
+  })
+
   it('--from is now if left out, and a wall time of the zone without an offset', async () => {
     expect(await times('--cron', '0 * * * *', '--count', '1')).toEqual(['2026-11-29T13:00:00Z'])
     const local = ['--cron', '0 * * * *', '--tz', 'Asia/Tokyo', '--from', '2026-01-01T09:30:00']
@@ -240,7 +251,7 @@ describe('calendars', () => {
   })
 
   it('that leave nothing end the search with a warning', async () => {
-    const never = file('never.yaml', 'ranges: [{from: "2026-01-01", to: "2199-01-01"}]\n')
+    const never = file('never.yaml', 'weekdays: [business_days, sat, sun]\n')
     const found = await json('--cron', '* * * * * *', ...later, '--calendar', never)
     expect(found.next).toEqual([])
     expect(found.warnings.map(({ code }) => code)).toContain('calendars')

@@ -233,9 +233,11 @@ describe('looking', () => {
     const made = {
       scheduleId: id,
       runId: null,
+      laterRunIds: [],
       firedAt: '2026-11-29T11:00:00.020Z',
       lateMs: 20,
       missedCount: 1,
+      detail: null,
     }
     rig.server.store.occurrences.push(
       { ...made, scheduledFor: '2026-11-29T11:00:00.000Z', outcome: 'ran', reason: null },

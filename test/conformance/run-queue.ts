@@ -70,6 +70,7 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
           scheduledForMs: scheduledFor.getTime(),
           dueAtMs: expect.any(Number) as unknown,
           availableAtMs: expect.any(Number) as unknown,
+          backfillOf: null,
           input: { a: [1, 'ü'] },
         },
       ])

@@ -15,7 +15,7 @@ describeTimerIndex('Postgres', async () => {
     addSchedule: (timer) => fixture.addSchedule(timer),
     addRun: (timer) => fixture.addDelayed(timer),
     clear: async () => {
-      await fixture.database.sql('TRUNCATE belfry.timer, belfry.delayed, belfry.schedule, belfry.run')
+      await fixture.database.sql('TRUNCATE belfry.timer, belfry.delayed, belfry.schedule, belfry.run CASCADE')
     },
     drop: fixture.drop,
   }

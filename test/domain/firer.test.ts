@@ -1,12 +1,20 @@
 // What the firer makes of the database's answers: what is tried again, when, and with which place in the fair
 // order.
+import { overlapPolicies } from '@belfry/contract'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createTagClock } from '../../packages/server/src/domain/fair-queue.ts'
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
 import type { HeapEntry, ScheduleTimer } from '../../packages/server/src/engine/fire-preparer.ts'
+import { isPlain } from '../../packages/server/src/engine/fire-tidings.ts'
 import { createFirer, type FireOutcome } from '../../packages/server/src/engine/firer.ts'
 import { createSetAside } from '../../packages/server/src/engine/set-aside.ts'
-import type { AssumedTime, Firing, FireResult, TimerFire } from '../../packages/server/src/ports/firing.ts'
+import type {
+  AssumedTime,
+  Firing,
+  FireResult,
+  ReleaseResult,
+  TimerFire,
+} from '../../packages/server/src/ports/firing.ts'
 import type { DueTimer } from '../../packages/server/src/ports/timer-index.ts'
 import { createVirtualClock, type VirtualClock } from '../support/virtual-clock.ts'
 
@@ -20,6 +28,7 @@ let clock: VirtualClock
 let tags: ReturnType<typeof createTagClock>
 let sent: { fires: readonly TimerFire[]; assumed: AssumedTime }[]
 let released: { runId: string; tag: number }[]
+let releases: Partial<ReleaseResult>[]
 let forgotten: string[]
 let decidedAtMs: number[]
 /** What the database answers to a fire; all moved where a test says nothing. */
@@ -29,7 +38,7 @@ beforeEach(() => {
   clock = createVirtualClock(t0)
   tags = createTagClock()
   tags.observeClaimed('default', 0)
-  ;[sent, released, forgotten, decidedAtMs, answers] = [[], [], [], [], []]
+  ;[sent, released, releases, forgotten, decidedAtMs, answers] = [[], [], [], [], [], []]
 })
 
 const scheduleTimer = (id: string, dueAtMs: number): ScheduleTimer => {
@@ -45,6 +54,10 @@ const plan = {
   startAtMs: null,
   endAtMs: null,
   jitterMs: 0,
+  flexibleWindowMs: 0,
+  runLimit: null,
+  sleepUntilMs: null,
+  sleepReason: null,
   catchUp: { policy: 'latest', windowMs: 0, maxRuns: 1 },
   overlap: 'skip',
   queue: 'default',
@@ -61,12 +74,14 @@ const firing: Firing = {
     const { tripMs = 0, ...rest } = answer
     await clock.advance(tripMs)
     const movedScheduleIds = fires.map(({ scheduleId }) => scheduleId)
-    const all = { fired: [], movedScheduleIds, changedScheduleIds: [], heldShards: [0] }
+    const none = { fired: [], displaced: [], changedScheduleIds: [], endedScheduleIds: [] }
+    const all = { ...none, movedScheduleIds, heldShards: [0] }
     return { ...all, nowMs: t0 + clock.monotonicMs(), ...rest }
   },
   release(runs) {
     released.push(...runs)
-    return Promise.resolve({ releasedRunIds: [], releasedQueues: [], nowMs: t0 })
+    const none = { releasedRunIds: [], releasedQueues: [], putOffRunIds: [], putOffToMs: t0 + 20_000 }
+    return Promise.resolve({ ...none, nowMs: t0, ...releases.shift() })
   },
 }
 
@@ -87,7 +102,7 @@ function createRig() {
       decide(_entry, timer, nowMs) {
         decidedAtMs.push(nowMs)
         const { scheduledForMs, dueAtMs } = timer
-        const ran = { outcome: 'ran', reason: null, missedCount: 1 } as const
+        const ran = { outcome: 'ran', reason: null, detail: null, missedCount: 1 } as const
         const next = { scheduledForMs: dueAtMs + minuteMs, dueAtMs: dueAtMs + minuteMs }
         return { plan, fire: { occurrences: [{ scheduledForMs, dueAtMs, ...ran }], next } }
       },
@@ -150,6 +165,33 @@ describe('a refusal that passes', () => {
     answers.push({ movedScheduleIds: [] })
     const outcome = await createRig().fire(entriesOf(scheduleTimer('a', t0)), terms, 100)
     expect([idsOf(outcome), [...outcome.changedShards]]).toEqual([[], [0]])
+  })
+})
+
+describe('what the database decided', () => {
+  test('a schedule that reached its limit of runs does not go on', async () => {
+    answers.push({ endedScheduleIds: ['a'] })
+    const outcome = await createRig().fire(
+      entriesOf(scheduleTimer('a', t0), scheduleTimer('b', t0)),
+      terms,
+      9,
+    )
+    expect(outcome.moved.map(({ id }) => id)).toEqual(['b'])
+    expect([idsOf(outcome), [...outcome.changedShards]]).toEqual([[], []])
+  })
+
+  test('a run that still waits for another is looked at again when it is due again', async () => {
+    const place = { kind: 'run', tenantId: 't', shard: 0, dueAtMs: t0, queue: 'default' } as const
+    const timer: DueTimer = { ...place, id: 'r', priority: 0, tenantWeight: 1 }
+    releases.push({ putOffRunIds: ['r'], putOffToMs: t0 + 20_000 })
+    const outcome = await createRig().fire(entriesOf(timer), terms, 9)
+    expect(outcome.again).toEqual([{ timer: { ...timer, dueAtMs: t0 + 20_000 } }])
+  })
+
+  test('only schedules that skip or allow, and have no limit, are fired the cheap way', () => {
+    const cheap = overlapPolicies.filter((overlap) => isPlain({ overlap, runLimit: null }))
+    expect(cheap).toEqual(['skip', 'allow'])
+    expect(isPlain({ overlap: 'skip', runLimit: 3 })).toBe(false)
   })
 })
 

@@ -1,11 +1,11 @@
 // What a fire decides: catch-up, overlap, bounds, the chain of planned times.
+import type { OverlapPolicy } from '@belfry/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
+import { catchUpGraceMs, type FirePolicy } from '../../packages/server/src/domain/fire-policy.ts'
 import {
-  catchUpGraceMs,
   type DecidedFire,
-  type FirePolicy,
   maxCounted,
   maxMissedRows,
   planFire,
@@ -24,7 +24,10 @@ function policy(more: Partial<FirePolicy> = {}): FirePolicy {
   return {
     scheduleId,
     jitterMs: 0,
-    catchUp: { policy: 'latest', windowMs: dayMs, maxRuns: 100 },
+    flexibleWindowMs: 0,
+    sleepUntilMs: null,
+    sleepReason: null,
+    catchUp: { policy: 'latest', windowMs: 365 * dayMs, maxRuns: 100 },
     overlap: 'allow',
     ...more,
   }
@@ -94,12 +97,17 @@ describe('catch-up and overlap', () => {
     expect(brief(planFire(policy(more), every10s, at(t0), t0 + lateMs))).toBe(expected)
   })
 
-  test('a single planned time that is late is simply late', () => {
+  test('a single planned time that is late is simply late, within the window', () => {
     const weekly = every(7 * dayMs)
-    for (const catchUp of [policy().catchUp, all(hourMs)]) {
-      expect(brief(planFire(policy({ catchUp }), weekly, at(t0), t0 + 3 * dayMs))).toBe(
-        `ran@0 -> ${7 * 86_400}`,
-      )
+    const next = 7 * 86_400
+    const latest = (windowMs: number) => ({ policy: 'latest' as const, windowMs, maxRuns: 1 })
+    for (const late of [policy().catchUp, all(3 * dayMs), latest(3 * dayMs)]) {
+      const fire = planFire(policy({ catchUp: late }), weekly, at(t0), t0 + 3 * dayMs)
+      expect(brief(fire)).toBe(`ran@0 -> ${next}`)
+    }
+    for (const late of [all(3 * dayMs - 1), latest(3 * dayMs - 1)]) {
+      const fire = planFire(policy({ catchUp: late }), weekly, at(t0), t0 + 3 * dayMs)
+      expect(brief(fire)).toBe(`catch_up_window@0 -> ${next}`)
     }
     const { catchUp } = policy({ catchUp: none })
     expect(brief(planFire(policy({ catchUp }), weekly, at(t0), t0 + catchUpGraceMs))).toMatch(/^ran@0/)
@@ -146,7 +154,8 @@ describe('the chain of planned times', () => {
 describe('after a long outage', () => {
   test('a rate of a second over a year: some rows and one that sums the rest', () => {
     const count = (365 * dayMs) / 1_000
-    const { occurrences, next } = planFire(policy(), every(1_000), at(t0), t0 + 365 * dayMs)
+    const yearLong = policy({ catchUp: { ...policy().catchUp, windowMs: 366 * dayMs } })
+    const { occurrences, next } = planFire(yearLong, every(1_000), at(t0), t0 + 365 * dayMs)
     expect(occurrences).toHaveLength(maxMissedRows + 2)
     expect(occurrences[0]).toMatchObject({
       scheduledForMs: t0,
@@ -218,7 +227,7 @@ describe('for any schedule, delay and policy', () => {
   const input = fc.record({
     schedule: fc.constantFrom(...schedules),
     catchUp: anyPolicy,
-    overlap: fc.constantFrom('skip' as const, 'allow' as const),
+    overlap: fc.constantFrom('skip', 'allow', 'buffer_one') satisfies fc.Arbitrary<OverlapPolicy>,
     jitterMs: fc.constantFrom(0, 500, 90_000),
     delayMs: delay,
   })
@@ -246,8 +255,12 @@ describe('for any schedule, delay and policy', () => {
         expect(next).toEqual(plannedTimeAfter(with_, schedule, lastMs))
         const ran = occurrences.filter(({ outcome }) => outcome === 'ran').length
         const most = { latest: 1, all: catchUp.maxRuns, none: 61 }[catchUp.policy]
-        expect(ran).toBeGreaterThanOrEqual(catchUp.policy === 'none' ? 0 : 1)
-        expect(ran).toBeLessThanOrEqual(overlap === 'skip' ? 1 : most)
+        const atMs = Math.max(nowMs, first.dueAtMs)
+        const newestMs = plannedTimeAfter(with_, schedule, lastMs - 1)?.dueAtMs ?? 0
+        const inTime = catchUp.policy !== 'none' && atMs - newestMs <= catchUp.windowMs
+        expect(ran).toBeGreaterThanOrEqual(inTime ? 1 : 0)
+        const together = overlap === 'skip' ? 1 : overlap === 'buffer_one' ? 2 : most
+        expect(ran).toBeLessThanOrEqual(Math.min(most, together))
       }),
       { numRuns: 300 },
     )

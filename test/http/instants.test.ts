@@ -8,12 +8,15 @@ import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
 
 let t: TestApi
 let schedule: string
+let paused: string
 let run: string
 beforeAll(async () => {
   t = await startTestApi()
   await t.call('POST', '/v1/jobs', { body: httpJob('known') })
   schedule = (await t.call('POST', '/v1/schedules', { body: { name: 's', job: 'known', every: '1h' } })).body
     .id
+  paused = (await t.call('POST', '/v1/schedules', { body: { name: 'p', job: 'known', every: '1h' } })).body.id
+  await t.call('POST', `/v1/schedules/${paused}/pause`)
   run = (await t.call('POST', '/v1/runs', { body: { job: 'known' } })).body.id
 })
 afterAll(() => t.close())
@@ -29,6 +32,20 @@ const places: readonly Place[] = [
   { name: 'endAt', send: (endAt) => planned({ endAt }) },
   { name: 'startAt of an edit', send: (startAt) => edited({ startAt }) },
   { name: 'endAt of an edit', send: (endAt) => edited({ endAt }) },
+  {
+    name: 'until of a sleep',
+    send: (until) => t.call('POST', `/v1/schedules/${schedule}/sleep?dryRun=true`, { body: { until } }),
+  },
+  {
+    name: 'scheduledFor of a trigger',
+    send: (scheduledFor) =>
+      t.call('POST', `/v1/schedules/${schedule}/trigger?dryRun=true`, { body: { scheduledFor } }),
+  },
+  {
+    name: 'backfillFrom of a resume',
+    send: (backfillFrom) =>
+      t.call('POST', `/v1/schedules/${paused}/resume?dryRun=true`, { body: { backfillFrom } }),
+  },
   {
     name: 'runAt',
     send: (runAt) => t.call('POST', '/v1/runs?dryRun=true', { body: { job: 'known', runAt } }),
@@ -123,9 +140,12 @@ describe('a cursor', () => {
     occurrenceList: () => ({ list: 'occurrences', filter: { schedule } }),
     runList: () => ({ list: 'runs', filter: {} }),
     attemptList: () => ({ list: 'attempts', filter: { run } }),
+    backfillList: () => ({ list: 'backfills', filter: {} }),
+    calendarList: () => ({ list: 'calendars', filter: {} }),
+    replanList: () => ({ list: 'replans', filter: {} }),
   }
   const ask = async (name: RouteName, cursor: string) => {
-    const key = name === 'tenantList' ? await platform() : t.adminKey
+    const key = routes[name].scope === 'platform' ? await platform() : t.adminKey
     return t.call('GET', `${pathOf(name)}?${new URLSearchParams({ cursor }).toString()}`, { key })
   }
   let platformKey: string | undefined

@@ -20,7 +20,17 @@ describe('metrics', () => {
     events.emit('runs_claimed', { queue: 'mail', count: 2, durationMs: 4, waitsMs: [10, 2_000] })
     events.emit('occurrences_fired', {
       durationMs: 1,
-      outcomes: [{ scheduleId: 's', scheduledFor: 0, outcome: 'ran', lateMs: 7 }],
+      outcomes: [
+        { scheduleId: 's', scheduledFor: 0, outcome: 'ran', reason: null, count: 1, lateMs: 7 },
+        {
+          scheduleId: 's',
+          scheduledFor: 0,
+          outcome: 'missed',
+          reason: 'catch_up_latest',
+          count: 40,
+          lateMs: 9,
+        },
+      ],
     })
     events.emit('runs_enqueued', { count: 3, queue: 'mail', source: 'manual' })
     events.emit('runs_rescued', { count: 2, reason: 'session_lost', requeued: 2, failed: 0 })
@@ -38,7 +48,8 @@ describe('metrics', () => {
       'belfry_run_wait_seconds_sum{queue="mail"} 2.01',
       'belfry_claim_duration_seconds_count{queue="mail"} 1',
       'belfry_schedule_lag_seconds_sum 0.007',
-      'belfry_occurrences_total{outcome="ran"} 1',
+      'belfry_occurrences_total{outcome="ran",reason="none"} 1',
+      'belfry_occurrences_total{outcome="missed",reason="catch_up_latest"} 40',
       'belfry_runs_enqueued_total{queue="mail",source="manual"} 3',
       'belfry_runs_rescued_total{reason="session_lost"} 2',
       'belfry_leases_lost_total{at="complete"} 1',
@@ -117,7 +128,7 @@ describe('the log', () => {
     events.emit('runs_claimed', { queue: 'q', count: 2, durationMs: 0.4, waitsMs: [10.6, 3.2] })
     events.emit('occurrences_fired', {
       durationMs: 1.5,
-      outcomes: [{ scheduleId: 's', scheduledFor: 0, outcome: 'ran', lateMs: 7.25 }],
+      outcomes: [{ scheduleId: 's', scheduledFor: 0, outcome: 'ran', reason: null, count: 1, lateMs: 7.25 }],
     })
     expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
       { durationMs: 1_500 },
@@ -178,12 +189,21 @@ describe('the ops port', () => {
   let ops: Ops
   let url: string
   let fault: string | undefined
+  const found = { status: 'warn', message: 'two are open', facts: { open: 2 } } as const
   const metrics: Metrics = createMetrics({ version: '0' })
   beforeAll(async () => {
     const check = () => (fault === undefined ? Promise.resolve() : Promise.reject(new Error(fault)))
     const stuck = () => new Promise<void>((resolve) => (fault === 'stuck' ? undefined : resolve()))
     ops = createOps({
+      version: '1.2.3',
       metrics,
+      reports: [
+        { name: 'zone_data', report: () => ({ status: 'ok', message: null, facts: { version: '2026f' } }) },
+        {
+          name: 'replans',
+          report: () => (fault === undefined ? found : Promise.reject(new Error(fault))),
+        },
+      ],
       checks: [
         { name: 'database', check },
         { name: 'slow', check: stuck },
@@ -200,9 +220,6 @@ describe('the ops port', () => {
 
   it('is alive whatever the database does; ready only when every check passes', async () => {
     expect(await get('/readyz')).toMatchObject({ status: 200, text: 'ok\n' })
-    expect((await get('/readyz?verbose')).text).toBe(
-      '[+] not_draining ok\n[+] database ok\n[+] slow ok\nready\n',
-    )
     fault = 'no answer'
     expect(await get('/livez')).toMatchObject({ status: 200 })
     expect(await get('/readyz')).toMatchObject({
@@ -215,6 +232,41 @@ describe('the ops port', () => {
     expect((await get('/readyz')).status).toBe(200)
   })
 
+  it('tells all it knows with ?verbose, as JSON; reports decide nothing', async () => {
+    const verbose = async () => {
+      const { status, text, type } = await get('/readyz?verbose')
+      expect(type).toContain('application/json')
+      return { code: status, ...(JSON.parse(text) as object) }
+    }
+    const passed = (name: string) => ({ name, status: 'ok', message: null })
+    const zoneData = { ...passed('zone_data'), facts: { version: '2026f' } }
+    expect(await verbose()).toEqual({
+      code: 200,
+      status: 'ready',
+      version: '1.2.3',
+      checks: [
+        passed('not_draining'),
+        passed('database'),
+        passed('slow'),
+        zoneData,
+        { name: 'replans', ...found },
+      ],
+    })
+    fault = 'no answer'
+    expect(await verbose()).toMatchObject({
+      code: 503,
+      status: 'not_ready',
+      checks: [
+        passed('not_draining'),
+        { name: 'database', status: 'fail', message: 'no answer' },
+        passed('slow'),
+        zoneData,
+        { name: 'replans', status: 'warn', message: 'no answer', facts: {} },
+      ],
+    })
+    fault = undefined
+  })
+
   it('serves metrics in the Prometheus format, and little else', async () => {
     const { status, text, type } = await get('/metrics')
     expect([status, type]).toEqual([200, metrics.contentType])
@@ -225,7 +277,7 @@ describe('the ops port', () => {
   })
 
   it('says which port is taken', async () => {
-    const second = createOps({ metrics, checks: [] })
+    const second = createOps({ version: '0', metrics, checks: [], reports: [] })
     const port = Number(new URL(url).port)
     await expect(second.listen({ host: '127.0.0.1', port })).rejects.toMatchObject({ code: 'in_use' })
     await second.close()

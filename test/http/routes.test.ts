@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-type Things = { job: string; schedule: string; run: string; key: string }
+type Things = Record<'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar', string>
 let made = 0
 
 /** One of each, of the tenant of `key`. */
@@ -25,7 +25,14 @@ async function makeThings(key: string): Promise<Things> {
   })
   const run = await t.call('POST', '/v1/runs', { key, body: { job: `job-${n}` } })
   const spare = await t.call('POST', '/v1/keys', { key, body: { name: `spare-${n}`, scopes: ['read'] } })
-  return { job: job.body.id, schedule: schedule.body.id, run: run.body.id, key: spare.body.id }
+  const backfill = await t.call('POST', `/v1/schedules/${schedule.body.id}/backfills`, {
+    key,
+    body: { from: '2026-01-01T00:00:00Z', to: '2026-01-02T00:00:00Z' },
+  })
+  const ids = { job: job.body.id, schedule: schedule.body.id, run: run.body.id, key: spare.body.id }
+  const body = { name: `c-${n}`, weekdays: ['sat', 'sun'] }
+  const calendar = await t.call('POST', '/v1/calendars', { key, body })
+  return { ...ids, backfill: backfill.body.id, calendar: calendar.body.id }
 }
 
 type Case = {
@@ -52,17 +59,38 @@ const cases: Readonly<Record<RouteName, Case>> = {
   schedulePreview: { options: () => ({ body: { every: '1h' } }) },
   scheduleList: {},
   scheduleGet: { thing: 'schedule' },
+  scheduleExplain: { thing: 'schedule' },
   scheduleUpdate: { thing: 'schedule', options: () => ({ body: { description: 'changed' } }) },
   scheduleDelete: { thing: 'schedule' },
   schedulePause: { thing: 'schedule', options: () => ({ body: { reason: 'holiday' } }) },
   scheduleResume: { thing: 'schedule', before: 'pause' },
+  scheduleSkip: { thing: 'schedule', options: () => ({ body: { count: 2, reason: 'stock-taking' } }) },
+  scheduleSleep: { thing: 'schedule', options: () => ({ body: { until: '2199-01-01T00:00:00Z' } }) },
+  scheduleWake: { thing: 'schedule', before: 'skip' },
   scheduleTrigger: { thing: 'schedule' },
   occurrenceList: { thing: 'schedule' },
+  backfillCreate: {
+    thing: 'schedule',
+    options: () => ({ body: { from: '2026-01-01T00:00:00Z', to: '2026-01-02T00:00:00Z' } }),
+  },
+  backfillList: {},
+  backfillGet: { thing: 'backfill' },
+  backfillPause: { thing: 'backfill', options: () => ({ body: { reason: 'peak hours' } }) },
+  backfillResume: { thing: 'backfill', before: 'pauseBackfill' },
+  backfillCancel: { thing: 'backfill', options: () => ({ body: { cancelRuns: true } }) },
+  calendarCreate: { options: (n) => ({ body: { name: `days-${n}`, dates: ['2026-12-24'] } }) },
+  calendarList: {},
+  calendarGet: { thing: 'calendar' },
+  calendarDays: { thing: 'calendar' },
+  calendarUpdate: { thing: 'calendar', options: () => ({ body: { dates: ['2026-12-24'] } }) },
+  calendarDelete: { thing: 'calendar' },
   runCreate: { options: () => ({ body: { job: 'job-0' } }) },
   runList: {},
   runGet: { thing: 'run' },
   attemptList: { thing: 'run' },
   runCancel: { thing: 'run' },
+  serverGet: {},
+  replanList: {},
 }
 const names = Object.keys(routes) as RouteName[]
 const pathOf = (name: RouteName, id: string) => routes[name].path.replace(':id', id)
@@ -70,6 +98,8 @@ const someId = '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f'
 
 async function prepare(things: Things, { before }: Case): Promise<void> {
   if (before === 'schedule') await t.call('DELETE', `/v1/schedules/${things.schedule}`)
+  if (before === 'skip') await t.call('POST', `/v1/schedules/${things.schedule}/skip`)
+  if (before === 'pauseBackfill') await t.call('POST', `/v1/backfills/${things.backfill}/pause`)
   if (before === 'pause') await t.call('POST', `/v1/schedules/${things.schedule}/pause`)
 }
 
@@ -140,6 +170,7 @@ describe('each route', () => {
     for (const path of [
       '/v1/jobs',
       '/v1/schedules',
+      '/v1/calendars',
       '/v1/runs',
       '/v1/runs?state=pending',
       '/v1/runs?state=failed',

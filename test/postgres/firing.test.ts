@@ -33,7 +33,7 @@ const fire = (held: readonly HeldShard[], fires: readonly TimerFire[], errorMs =
   firing.fire(nodeId, held, fires, { nowMs: nowMs + errorMs, toleranceMs: 1_000 })
 
 function ran(scheduledForMs: number, more: Partial<PlannedOccurrence> = {}): PlannedOccurrence {
-  const outcome = { outcome: 'ran', reason: null, missedCount: 1 } as const
+  const outcome = { outcome: 'ran', reason: null, detail: null, missedCount: 1 } as const
   return { scheduledForMs, dueAtMs: scheduledForMs, ...outcome, runId: newId(), tag: 1, ...more }
 }
 
@@ -45,6 +45,7 @@ function fireOf(scheduleId: string, more: Partial<TimerFire> = {}): TimerFire {
     version: 1,
     expectedDueAtMs: t0,
     next: { scheduledForMs: t0 + 10_000, dueAtMs: t0 + 10_000 },
+    plain: true,
     occurrences: [ran(t0)],
     ...more,
   }
@@ -80,9 +81,9 @@ describe('a fire', () => {
     expect(result).toMatchObject({ movedScheduleIds: [id], nowMs: t0 + 7 })
     expect(result.heldShards).toHaveLength(64)
     const runId = occurrence?.runId
-    expect(result.fired).toEqual([
-      { scheduleId: id, scheduledForMs: t0, outcome: 'ran', runId, queue: 'default', dueAtMs: t0 },
-    ])
+    const once = { outcome: 'ran', reason: null, missedCount: 1, waits: false }
+    const which = { scheduleId: id, scheduledForMs: t0, dueAtMs: t0, runId, queue: 'default' }
+    expect(result.fired).toEqual([{ ...which, ...once }])
     const [run] = await fixture.database.sql('SELECT * FROM belfry.run')
     expect(run).toMatchObject({
       id: runId,
@@ -361,7 +362,13 @@ describe('plans', () => {
       zone: 'UTC',
       startAtMs: null,
       endAtMs: null,
+      calendars: [],
+      onExcluded: 'skip',
       jitterMs: 500,
+      flexibleWindowMs: 0,
+      runLimit: null,
+      sleepUntilMs: null,
+      sleepReason: null,
       catchUp: { policy: 'latest', windowMs: 86_400_000, maxRuns: 100 },
       overlap: 'skip',
       queue: 'default',

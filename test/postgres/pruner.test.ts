@@ -234,6 +234,22 @@ test('idempotency keys that ran out go, in steps; the others stay', async () => 
   expect(row?.count).toBe(8)
 })
 
+test('replans that ended before the retention go; open ones and late ones stay', async () => {
+  const insert = (version: string, age: string | null) =>
+    fixture.database.sql(
+      `INSERT INTO belfry.replan (id, kind, subject, to_version, state, ended_at)
+       VALUES ($1, 'zone', 'Europe/Berlin', $2, CASE WHEN $3::text IS NULL THEN 'running' ELSE 'done' END,
+               belfry.now() - $3::interval)`,
+      [newId(), version, age],
+    )
+  await insert('2025a', '31 days')
+  await insert('2025b', '29 days')
+  await insert('2025c', null)
+  expect(await maintenance.deleteOldReplans(30, 10)).toBe(1)
+  const rows = await fixture.database.sql('SELECT to_version FROM belfry.replan ORDER BY to_version')
+  expect(rows).toEqual([{ to_version: '2025b' }, { to_version: '2025c' }])
+})
+
 test('scheduler nodes that ran out a day ago go; those that ran out lately stay', async () => {
   const insert = (age: string) =>
     fixture.database.sql(

@@ -21,7 +21,8 @@ describe('release', () => {
     const early = await fixture.addDelayed({ dueAtMs: t0 + 1 })
     const runs = [due, early, newId()].map((runId, index) => ({ runId, tag: 5 + index }))
     const result = await firing.release(runs)
-    expect(result).toEqual({ releasedRunIds: [due], releasedQueues: ['default'], nowMs: t0 })
+    const released = { releasedRunIds: [due], releasedQueues: ['default'] }
+    expect(result).toEqual({ ...released, putOffRunIds: [], putOffToMs: t0 + 20_000, nowMs: t0 })
     const rows = await fixture.database.sql('SELECT * FROM belfry.ready')
     expect(rows).toHaveLength(1)
     const carried = { lease_epoch: '7', attempt: 3, crash_count: 1, failure_count: 2 }

@@ -2,6 +2,7 @@
 // raw SQL as the app role: by the keys of the cold tables they are refused, and from those of the hot ones,
 // which have no such keys, the engine makes nothing.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createPostgresBackfilling } from '../../packages/server/src/postgres/backfilling.ts'
 import { createPostgresFiring } from '../../packages/server/src/postgres/firing.ts'
 import { asRole, asRoleCommitted } from '../support/as-role.ts'
 import {
@@ -113,7 +114,8 @@ describe("a row that names another tenant's job, schedule or run", () => {
        WHERE shard = 7`,
       [nodeId],
     )
-    const occurrence = { scheduledForMs, dueAtMs: scheduledForMs, outcome: 'ran', reason: null } as const
+    const ran = { outcome: 'ran', reason: null, detail: null } as const
+    const occurrence = { scheduledForMs, dueAtMs: scheduledForMs, ...ran }
     const fire = {
       scheduleId,
       shard: 7,
@@ -121,6 +123,7 @@ describe("a row that names another tenant's job, schedule or run", () => {
       version: 1,
       expectedDueAtMs: scheduledForMs,
       next: null,
+      plain: true,
       occurrences: [{ ...occurrence, missedCount: 1, runId: newId(), tag: 1 }],
     }
     const firing = createPostgresFiring(fixture.database.open())
@@ -129,6 +132,37 @@ describe("a row that names another tenant's job, schedule or run", () => {
     expect(result).toMatchObject({ fired: [], movedScheduleIds: [], changedScheduleIds: [], heldShards: [7] })
     const left = await fixture.database.sql('SELECT state FROM belfry.schedule WHERE id = $1', [scheduleId])
     expect(left).toEqual([{ state: 'active' }])
+  })
+
+  test('backfill: refused by its key; extra_run: tells nothing of the run that it names', async () => {
+    const [theirs, mine] = [newId(), newId()]
+    const { id: myJobId } = await fixture.addJob({}, own)
+    for (const [id, tenantId, jobId] of [
+      [theirs, other, job.id],
+      [mine, own, myJobId],
+    ]) {
+      await fixture.database.sql(
+        `INSERT INTO belfry.schedule (id, tenant_id, name, job_id, spec, zone, zone_data_version, catch_up,
+           overlap)
+         VALUES ($1, $2, $3, $4, '{}', 'UTC', '1', '{}', 'skip')`,
+        [id, tenantId, `of-${id}`, jobId],
+      )
+    }
+    const insert = `INSERT INTO belfry.backfill (id, tenant_id, schedule_id, shard, from_at, to_at,
+        time_order, concurrency, reprocess, timing, total, alive)
+      VALUES ($1, $2, $3, 0, now() - interval '1 day', now(), 'oldest_first', 4, 'none', '{}', 1, 1)`
+    await expect(asOwn(insert, [newId(), own, theirs])).rejects.toThrow(/backfill_schedule/)
+    const backfillId = newId()
+    await asOwn(insert, [backfillId, own, mine])
+    const [runId = ''] = await fixture.addRuns(job, 1, { queue: 'theirs-too' })
+    await asOwn(
+      `INSERT INTO belfry.extra_run (tenant_id, schedule_id, scheduled_for, run_id, backfill_id)
+       VALUES ($1, $2, now(), $3, $4)`,
+      [own, mine, runId, backfillId],
+    )
+    const backfilling = createPostgresBackfilling(fixture.database.open())
+    const locked = await backfilling.within((tx) => tx.lock({ id: backfillId, scheduleId: mine ?? '' }))
+    expect(locked?.runs).toEqual([{ runId, endedAs: 'unknown' }])
   })
 
   test("run and attempt: show nothing of the other's, and change nothing there", async () => {

@@ -62,6 +62,32 @@ async function seed(tenantId: string, jobId: string, runId: string): Promise<voi
       [tenantId, newId()],
     ],
   ]
+  rows.push(
+    [
+      `INSERT INTO belfry.backfill (id, tenant_id, schedule_id, shard, from_at, to_at, time_order,
+         concurrency, reprocess, timing, total)
+       VALUES ($1, $2, $3, 0, now() - interval '1 day', now(), 'oldest_first', 4, 'none', '{}', 1)`,
+      [newId(), tenantId, scheduleId],
+    ],
+    [
+      `INSERT INTO belfry.extra_run (tenant_id, schedule_id, scheduled_for, run_id)
+       VALUES ($1, $2, now(), $3)`,
+      [tenantId, scheduleId, runId],
+    ],
+    [
+      `INSERT INTO belfry.replan (id, kind, subject, tenant_id, to_version)
+       VALUES ($1, 'calendar', $2, $3, '2')`,
+      [newId(), newId(), tenantId],
+    ],
+    [
+      `WITH made AS (
+         INSERT INTO belfry.calendar (id, tenant_id, name, definition, digest)
+         VALUES ($1, $2, 'c', '{}', decode(repeat('00', 32), 'hex')) RETURNING id)
+       INSERT INTO belfry.schedule_calendar (tenant_id, schedule_id, calendar_id, use, position)
+       SELECT $2, $3, id, 'skip', 0 FROM made`,
+      [newId(), tenantId, scheduleId],
+    ],
+  )
   for (const [text, params] of rows) await fixture.database.sql(text, params)
 }
 
@@ -191,22 +217,34 @@ test("a tenant's own role makes no key that reaches beyond it, but may revoke on
 
 /** All that the engine may do, by table. A longer list needs a reason. */
 const engineGrants: Readonly<Record<string, string>> = {
+  backfill:
+    'DELETE SELECT UPDATE(alive,canceled,ended_at,failed,next_at,reason,skipped,started,started_at,state,' +
+    'succeeded)',
+  extra_run: 'DELETE INSERT SELECT UPDATE(ended_as)',
   attempt: 'INSERT SELECT',
-  // due_at: a row lock takes a right to update something
-  delayed: 'DELETE INSERT SELECT UPDATE(due_at)',
+  calendar: 'SELECT',
+  // runs that wait for another are put off and let go; a row lock takes a right to update something
+  delayed: 'DELETE INSERT SELECT UPDATE(after_run_id,due_at,followed)',
   idempotency_key: 'DELETE SELECT',
   job: 'SELECT',
   job_version: 'SELECT',
   occurrence: 'INSERT SELECT',
   queue_progress: 'DELETE INSERT SELECT UPDATE',
   ready: 'DELETE INSERT SELECT UPDATE',
+  // zones are of all tenants; those of calendars are asked for by their tenant
+  replan: 'DELETE INSERT SELECT UPDATE',
   run: 'INSERT SELECT',
-  schedule: 'SELECT UPDATE(gen,state,updated_at,version)',
+  // what a fire, a pause after failures and a replan change
+  schedule:
+    'SELECT UPDATE(deleted_at,gen,paused_at,paused_from,paused_reason,run_count,state,timing_since,' +
+    'updated_at,version,zone_data_version)',
+  schedule_calendar: 'SELECT',
   scheduler_node: 'DELETE INSERT SELECT UPDATE',
   session: 'DELETE INSERT SELECT UPDATE',
   shard_term: 'SELECT UPDATE',
   tenant: 'SELECT(id,weight)',
   timer: 'DELETE SELECT UPDATE',
+  zone_data: 'INSERT SELECT UPDATE',
 }
 
 test('the engine role may do what its loops do, and no more', async () => {

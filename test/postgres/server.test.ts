@@ -50,6 +50,11 @@ async function start(more: Readonly<Record<string, unknown>> = {}, user = 'belfr
   return server
 }
 
+type Verbose = {
+  readonly status: string
+  readonly checks: readonly { name: string; status: string; message: string | null; facts?: object }[]
+}
+
 const connections = () =>
   database.sql<{ name: string; pid: number }>(
     `SELECT application_name AS name, pid FROM pg_stat_activity
@@ -156,14 +161,20 @@ describe('connections', () => {
 
 it('readiness names the database and the schema, which may be newer but not older', async () => {
   const server = await start({ roles: 'api' })
-  const verbose = () => textOf(`${server.opsUrl}/readyz?verbose`)
+  const readyz = () => textOf(`${server.opsUrl}/readyz`)
+  const verbose = async () => JSON.parse(await textOf(`${server.opsUrl}/readyz?verbose`)) as Verbose
+  const named = async (name: string) => (await verbose()).checks.find((check) => check.name === name)
   const names = ['not_draining', 'database', 'database_takes_writes', 'schema']
-  const ready = names.map((name) => `[+] ${name} ok\n`)
-  expect(await verbose()).toBe(`${ready.join('')}ready\n`)
+  const { status, checks } = await verbose()
+  expect(status).toBe('ready')
+  expect(checks.slice(0, names.length)).toMatchObject(names.map((name) => ({ name, status: 'ok' })))
   await database.sql("INSERT INTO belfry.migration (id, name, checksum) VALUES (99, '0099_newer', 'x')")
-  expect(await verbose()).toContain('[+] schema ok')
+  expect(await named('schema')).toMatchObject({ status: 'ok' })
+  expect(await named('schema_version')).toMatchObject({ facts: { version: '0099_newer' } })
   await database.sql('DELETE FROM belfry.migration WHERE id > 5')
-  expect(await verbose()).toMatch(/\[-\] schema: .* older than this Belfry \(lacks 0006_.*not ready/s)
+  expect(await readyz()).toMatch(/\[-\] schema: .* older than this Belfry \(lacks 0006_.*not ready/s)
+  const message = expect.stringContaining('lacks 0006_') as string
+  expect(await named('schema')).toMatchObject({ status: 'fail', message })
 })
 
 describe('a stop', () => {

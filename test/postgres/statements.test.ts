@@ -17,9 +17,17 @@ type Found = Named & { readonly file: string; readonly constant: string }
 /** Who uses the statements of a file; `belfry` is the login itself, before it takes a role. */
 const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'access.ts': ['belfry_platform'],
+  'backfill-steps.ts': ['belfry_engine'],
+  'backfills.ts': ['belfry_app'],
+  'calendars.ts': ['belfry_app'],
   'claim.ts': ['belfry_engine'],
   'completion.ts': ['belfry_engine'],
+  'explanations.ts': ['belfry_app'],
+  'failure-pauses.ts': ['belfry_engine'],
+  'fire.ts': ['belfry_engine'],
   'firing.ts': ['belfry_engine'],
+  'followers.ts': ['belfry_app'],
+  'health.ts': ['belfry'],
   'hints.ts': ['belfry_engine'],
   'idempotency.ts': ['belfry_app', 'belfry_platform'],
   'jobs.ts': ['belfry_app'],
@@ -27,6 +35,8 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'maintenance.ts': ['belfry_engine'],
   'migrate.ts': ['belfry'],
   'queue-progress.ts': ['belfry_engine'],
+  'replanning.ts': ['belfry_engine'],
+  'replans.ts': ['belfry_app'],
   'rescue.ts': ['belfry_engine'],
   'runs.ts': ['belfry_app'],
   'schedules.ts': ['belfry_app'],
@@ -36,9 +46,15 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
 }
 /** By name, where it is otherwise than for the rest of its file. */
 const usersOfStatement: Readonly<Record<string, readonly Role[]>> = {
+  backfill_time_records: ['belfry_app', 'belfry_engine'],
+  calendar_definitions: ['belfry_app', 'belfry_engine'],
+  firing_settle: ['belfry_app'],
   key_insert: ['belfry_app', 'belfry_platform'],
   key_list: ['belfry_app'],
   key_revoke: ['belfry_app'],
+  health_open_replans: ['belfry_engine'],
+  replan_list_zones: ['belfry_platform'],
+  replanning_newest_zone_data: ['belfry_app', 'belfry_engine'],
 }
 
 const folder = new URL('../../packages/server/src/postgres/statements/', import.meta.url)

@@ -173,36 +173,6 @@ describe('an attempt', () => {
   })
 })
 
-describe('a cancel', () => {
-  test('reaches the handler at the hint, and the run ends canceled', async () => {
-    const runId = await addRun()
-    const handler = testHandler(untilAborted)
-    const { worker, hints } = await rigs.start(handler, {
-      settings: { heartbeatMs: 60_000, leaseMs: 300_000 },
-    })
-    await eventually(() => handler.requests.length === 1, 'the start')
-    await fixture.database.sql('UPDATE belfry.ready SET cancel_requested_at = now() WHERE run_id = $1', [
-      runId,
-    ])
-    hints.publish({ topic: 'cancel', key: worker.stats().sessionId ?? '' })
-    expect(await ended(runId)).toMatchObject([
-      { outcome: 'canceled', run_state: 'canceled', reason: 'canceled_by_request' },
-    ])
-    expect(handler.requests[0]?.signal.reason).toBe('cancel')
-  })
-
-  test('reaches it without a hint too, with the heartbeat', async () => {
-    const runId = await addRun()
-    const handler = testHandler(untilAborted)
-    await rigs.start(handler, { settings: { heartbeatMs: 100 } })
-    await eventually(() => handler.requests.length === 1, 'the start')
-    await fixture.database.sql('UPDATE belfry.ready SET cancel_requested_at = now() WHERE run_id = $1', [
-      runId,
-    ])
-    expect(await ended(runId)).toMatchObject([{ outcome: 'canceled' }])
-  })
-})
-
 describe('slots', () => {
   test('bound what is held, and every run is executed once', async () => {
     const runs = await fixture.addRuns(await fixture.addJob(), 60)

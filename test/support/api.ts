@@ -40,6 +40,13 @@ export type AnswerBody = {
   readonly catchUp: unknown
   readonly notes: readonly string[]
   readonly nextAt: string
+  readonly sleepUntil: string | null
+  readonly sleepReason: string | null
+  readonly runCount: number
+  readonly resumedAt: string | null
+  readonly reason: string | null
+  readonly outcome: string
+  readonly missedCount: number
   readonly dialect: string | null
   readonly zone: unknown
   readonly words: string
@@ -97,6 +104,10 @@ export type TestApi = {
 }
 
 const tables = [
+  'backfill',
+  'calendar',
+  'schedule_calendar',
+  'extra_run',
   'tenant',
   'api_key',
   'job',

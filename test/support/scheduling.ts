@@ -1,6 +1,7 @@
 // What tests of the scheduling half share: a database with a tenant and a job, schedules and delayed runs put
 // there by hand, schedulers with their electors as a process would have them, and a look at what was written.
 // SQL here arranges and looks, as the superuser.
+import type { OverlapPolicy } from '@belfry/contract'
 import { createSystemIds, systemRandom } from '../../packages/server/src/adapters/system/ids.ts'
 import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
@@ -16,6 +17,7 @@ import type { Clock } from '../../packages/server/src/ports/clock.ts'
 import type { EventSink } from '../../packages/server/src/ports/event-sink.ts'
 import type { Firing, SchedulePlan } from '../../packages/server/src/ports/firing.ts'
 import type { Leadership } from '../../packages/server/src/ports/leadership.ts'
+import type { ZoneSource } from '../../packages/server/src/ports/zones.ts'
 import type { TimerIndex } from '../../packages/server/src/ports/timer-index.ts'
 import { createPostgresFiring } from '../../packages/server/src/postgres/firing.ts'
 import { createPostgresLeadership } from '../../packages/server/src/postgres/leadership.ts'
@@ -50,6 +52,8 @@ export type NodeOptions = {
   readonly timers?: TimerIndex
   readonly firing?: Firing
   readonly hints?: LocalHints
+  /** Zone data of the process. Default: that of this machine. */
+  readonly zones?: ZoneSource
 } & Partial<Pick<SchedulerOptions, 'horizonMs' | 'maxTimers' | 'maxBatch'>>
 
 export type ScheduleSeed = {
@@ -59,8 +63,14 @@ export type ScheduleSeed = {
   readonly scheduledForMs: number
   readonly dueAtMs?: number
   readonly catchUp?: Partial<SchedulePlan['catchUp']>
-  readonly overlap?: 'skip' | 'allow'
+  readonly overlap?: OverlapPolicy
   readonly jitterMs?: number
+  readonly flexibleWindowMs?: number
+  readonly runLimit?: number
+  readonly afterCompletion?: 'keep' | 'delete'
+  /** Epoch ms. */
+  readonly sleepUntilMs?: number
+  readonly sleepReason?: string
   readonly tenantId?: string
   readonly jobId?: string
 }
@@ -70,6 +80,7 @@ export type OccurrenceRow = {
   readonly scheduled_for: Date
   readonly outcome: string
   readonly reason: string | null
+  readonly detail: string | null
   readonly missed_count: string
   readonly run_id: string | null
 }
@@ -111,7 +122,7 @@ export async function createSchedulingFixture(): Promise<SchedulingFixture> {
     addDelayed: (seed) => addDelayed(database, { tenantId, jobId, ...seed }),
     occurrences: (scheduleId) =>
       database.sql<OccurrenceRow>(
-        `SELECT schedule_id, scheduled_for, outcome, reason, missed_count, run_id
+        `SELECT schedule_id, scheduled_for, outcome, reason, detail, missed_count, run_id
          FROM belfry.occurrence WHERE schedule_id = $1 ORDER BY scheduled_for`,
         [scheduleId],
       ),
@@ -126,7 +137,7 @@ export async function createSchedulingFixture(): Promise<SchedulingFixture> {
   }
 }
 
-function createNode(database: TestDatabase, options: NodeOptions): TestNode {
+export function createNode(database: TestDatabase, options: NodeOptions): TestNode {
   const db = database.open()
   const clock = options.clock ?? realClock
   const recorded: RecordedEvent[] = []
@@ -153,8 +164,8 @@ function createNode(database: TestDatabase, options: NodeOptions): TestNode {
     databaseClock,
     elector,
     timers: options.timers ?? createPostgresTimerIndex(db),
-    firing: options.firing ?? createPostgresFiring(db),
-    zones,
+    firing: options.firing ?? createPostgresFiring(db, (options.zones ?? zones).dataVersion),
+    zones: options.zones ?? zones,
     ids,
     hints,
     tags: createFairTags({ clock, progress: createPostgresQueueProgress(db) }),
@@ -189,8 +200,9 @@ async function addSchedule(
   await database.sql(
     `WITH made AS (
        INSERT INTO belfry.schedule
-         (id, tenant_id, name, job_id, spec, zone, zone_data_version, jitter_ms, catch_up, overlap, input)
-       VALUES ($1, $2, $3, $4, $5, 'UTC', $6, $7, $8, $9, '{"hello":"world"}'))
+         (id, tenant_id, name, job_id, spec, zone, zone_data_version, jitter_ms, catch_up, overlap,
+          flexible_window_ms, run_limit, after_completion, sleep_until, sleep_reason, input)
+       VALUES ($1, $2, $3, $4, $5, 'UTC', $6, $7, $8, $9, $12, $13, $14, $15, $16, '{"hello":"world"}'))
      INSERT INTO belfry.timer (schedule_id, tenant_id, due_at, scheduled_for, gen, shard)
      VALUES ($1, $2, $10, $11, 1, belfry.shard_of($1))`,
     [
@@ -205,6 +217,11 @@ async function addSchedule(
       seed.overlap ?? 'allow',
       new Date(due),
       new Date(seed.scheduledForMs),
+      seed.flexibleWindowMs ?? 0,
+      seed.runLimit ?? null,
+      seed.afterCompletion ?? 'keep',
+      seed.sleepUntilMs === undefined ? null : new Date(seed.sleepUntilMs),
+      seed.sleepReason ?? null,
     ],
   )
   return id

@@ -16,7 +16,10 @@ export type VirtualTime = {
   readonly asleep: () => Promise<void>
 }
 
-export async function useVirtualTime(fixture: SchedulingFixture, startMs: number): Promise<VirtualTime> {
+export async function useVirtualTime(
+  fixture: Pick<SchedulingFixture, 'database'>,
+  startMs: number,
+): Promise<VirtualTime> {
   const { database } = fixture
   const clock = createVirtualClock(startMs)
   let nowMs = startMs

@@ -4,8 +4,13 @@
  */
 import type { Command } from './command.ts'
 import { accessCommands } from './commands/access.ts'
+import { backfillCommands, scheduleBackfillCommand } from './commands/backfill.ts'
+import { calendarCommands } from './commands/calendar.ts'
 import { contextCommands } from './commands/context.ts'
+import { doctorCommand } from './commands/doctor.ts'
 import { jobCommands } from './commands/job.ts'
+import { occurrenceCommands } from './commands/occurrence.ts'
+import { replanCommands } from './commands/replan.ts'
 import { runCommands } from './commands/run.ts'
 import { scheduleCommands } from './commands/schedule.ts'
 import { demoCommand, devCommand, serverCommands } from './commands/server.ts'
@@ -13,10 +18,16 @@ import { demoCommand, devCommand, serverCommands } from './commands/server.ts'
 export const commandTable: readonly Command[] = [
   devCommand,
   ...scheduleCommands,
+  ...occurrenceCommands,
+  scheduleBackfillCommand,
+  ...backfillCommands,
+  ...calendarCommands,
   ...runCommands,
   ...jobCommands,
   ...contextCommands,
   ...accessCommands,
+  doctorCommand,
   ...serverCommands,
+  ...replanCommands,
   demoCommand,
 ]

@@ -11,9 +11,12 @@ const nounSummaries: Readonly<Record<string, string>> = {
   config: 'Look at the configuration of a server',
   job: 'Define what runs',
   schedule: 'Say when it runs',
+  occurrence: 'What became of each planned time',
+  calendar: 'Holidays and other days that schedules leave out or keep to',
   run: 'See what ran, and run on demand',
   tenant: 'Tenants of a server',
   key: 'API keys',
+  replan: 'What newer zone data did to future times',
   context: 'Which server and key this command line uses',
 }
 

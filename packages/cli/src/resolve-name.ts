@@ -3,7 +3,7 @@
  * filter. An unknown name gets the nearest known one as a suggestion. Names are those of living things; what
  * was deleted left its history, and its id to find that by.
  */
-import type { JobSummary, Key, ScheduleSummary } from '@belfry/contract'
+import type { CalendarSummary, JobSummary, Key, ScheduleSummary } from '@belfry/contract'
 import { BelfryError, nearest } from '@belfry/contract'
 import type { Client } from '@belfry/sdk'
 
@@ -42,6 +42,14 @@ export async function findSchedule(client: Client, nameOrId: string): Promise<Sc
   throw notFound('schedule', nameOrId, namesOf(await all.take(suggestionsLimit)))
 }
 
+export async function findCalendar(client: Client, nameOrId: string): Promise<CalendarSummary> {
+  if (isId(nameOrId)) return client.calendars.get(nameOrId)
+  const [calendar] = await client.calendars.list({ name: nameOrId, limit: 1 }).take(1)
+  if (calendar !== undefined) return calendar
+  const all = client.calendars.list({ limit: suggestionsLimit })
+  throw notFound('calendar', nameOrId, namesOf(await all.take(suggestionsLimit)))
+}
+
 /** The id of a job, where its history is asked for: an id is not looked up, so that a deleted one serves. */
 export const findJobId = async (client: Client, nameOrId: string): Promise<string> =>
   isId(nameOrId) ? nameOrId : (await findJob(client, nameOrId)).id
@@ -71,4 +79,11 @@ export async function findKey(client: Client, nameOrId: string): Promise<Key> {
 export function runId(text: string): string {
   if (isId(text)) return text
   throw new BelfryError('not_found', `"${text}" is not the id of a run; \`belfry run list\` shows ids`)
+}
+
+/** The same of a backfill. */
+export function backfillId(text: string): string {
+  if (isId(text)) return text
+  const where = '`belfry backfill list` shows ids'
+  throw new BelfryError('not_found', `"${text}" is not the id of a backfill; ${where}`)
 }

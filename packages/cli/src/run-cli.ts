@@ -2,7 +2,6 @@
  * Runs one command line from `argv` to exit code. Everything it touches comes in through `Io`, so that tests
  * run it in-process; `main.ts` gives it the process's own streams.
  */
-import { readFileSync } from 'node:fs'
 import { createClient } from '@belfry/sdk'
 import type { Client } from '@belfry/sdk'
 import type { Parsed } from './arguments.ts'
@@ -21,14 +20,9 @@ import type { Printer } from './output/printer.ts'
 import { createPrinter } from './output/printer.ts'
 import type { OutputFormat } from './output/structured.ts'
 import { outputFormats } from './output/structured.ts'
+import { ownVersion } from './own-version.ts'
 import { reportError } from './report-error.ts'
 import { loadServer } from './server-module.ts'
-
-/** Version of this package, which is that of all of Belfry. */
-function ownVersion(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
-}
 
 const readNothing = async (): Promise<string> => ''
 

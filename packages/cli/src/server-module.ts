@@ -1,9 +1,12 @@
 /**
- * What the command line uses of `@belfry/server`, which it loads only for `dev`, `server`, `config` and
- * `demo`, so that every other command starts without the weight of an engine.
+ * What the command line uses of `@belfry/server`, which it loads only for `dev`, `server`, `config`,
+ * `doctor` and `demo`, so that every other command starts without the weight of an engine.
  */
 import type * as Server from '@belfry/server'
 
-export type ServerModule = Pick<typeof Server, 'loadConfig' | 'runDev' | 'runServer' | 'startBelfry'>
+export type ServerModule = Pick<
+  typeof Server,
+  'examineMachine' | 'loadConfig' | 'runDev' | 'runServer' | 'startBelfry'
+>
 
 export const loadServer = (): Promise<ServerModule> => import('@belfry/server')

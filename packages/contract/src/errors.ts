@@ -10,6 +10,7 @@ export const errorTable = {
   malformed_json: { status: 400, title: 'The body is not valid JSON', retryable: false },
   invalid_request: { status: 400, title: 'The request does not fit its schema', retryable: false },
   invalid_schedule: { status: 400, title: 'The schedule is not valid', retryable: false },
+  invalid_calendar: { status: 400, title: 'The calendar is not valid', retryable: false },
   invalid_cursor: { status: 400, title: 'The cursor does not belong to this list', retryable: false },
   invalid_target: { status: 400, title: 'The target is not allowed', retryable: false },
   invalid_config: { status: 400, title: 'The configuration is not valid', retryable: false },

@@ -3,7 +3,7 @@
  * them (`server/src/telemetry`), and nothing in the engine depends on who listens. Each row is documented in
  * `docs/reference/events.md`. Ids are strings; `…Ms` are milliseconds.
  */
-import type { AttemptOutcome, OccurrenceOutcome, RunSource, RunState } from './states.ts'
+import type { AttemptOutcome, OccurrenceOutcome, OccurrenceReason, RunSource, RunState } from './states.ts'
 
 export type EngineEvents = {
   /** One fire transaction was committed. `lateMs` per occurrence, against its due instant. */
@@ -12,9 +12,13 @@ export type EngineEvents = {
       scheduleId: string
       scheduledFor: number
       outcome: OccurrenceOutcome
+      reason: OccurrenceReason | null
+      /** How many planned times the row stands for. */
+      count: number
       lateMs: number
     }[]
-    durationMs: number
+    /** Null: it was part of a request that changed the schedule. */
+    durationMs: number | null
   }
   /** Planned times that another node had fired, or that an edit took away; harmless. */
   fire_refused: { count: number; reason: 'term_lost' | 'timer_moved' }
@@ -39,13 +43,79 @@ export type EngineEvents = {
   runs_rescued: { count: number; reason: 'session_lost' | 'deadline'; requeued: number; failed: number }
   session_started: { sessionId: string; role: 'worker' | 'scheduler' }
   session_lost: { sessionId: string; role: 'worker' | 'scheduler' }
+  /** The last runs of a schedule failed, as many as it was told to take. */
+  schedule_paused: { scheduleId: string; tenantId: string; failures: number }
   shards_changed: { held: number; gained: readonly number[]; lost: readonly number[] }
+  /** One step of a backfill was committed. */
+  backfill_stepped: {
+    backfillId: string
+    scheduleId: string
+    tenantId: string
+    started: number
+    /** Planned times that were passed over. */
+    skipped: number
+    /** Runs whose end was taken in. */
+    ended: number
+    durationMs: number
+  }
+  /** By itself, or because its schedule was deleted; not the cancel by a person. */
+  backfill_ended: {
+    backfillId: string
+    scheduleId: string
+    tenantId: string
+    state: 'completed' | 'canceled'
+  }
   partitions_changed: { made: readonly string[]; dropped: readonly string[] }
+  /**
+   * A process came with zone data newer than any before it. `zones`: those whose rules differ from now on; in
+   * them future times are computed again.
+   */
+  zone_data_changed: {
+    nodeId: string
+    source: 'system' | 'bundled'
+    fromVersion: string | null
+    toVersion: string
+    zones: readonly string[]
+  }
+  /**
+   * In `zones` this process computes times by other rules than were put on record: its data is older than
+   * `newest`, or says it is of the same release and is not.
+   */
+  zone_data_differs: {
+    nodeId: string
+    source: 'system' | 'bundled'
+    version: string
+    newest: string
+    zones: readonly string[]
+  }
+  /** Future times of a zone's schedules, or of those that use a calendar, are computed again from here on. */
+  replan_started: ReplanFacts
+  replan_advanced: ReplanFacts & { looked: number; movedNow: number; failedNow: number }
+  /** `failed` schedules cannot be evaluated by the new data and keep the time they had; `error` names one. */
+  replan_ended: ReplanFacts & { state: 'done' | 'superseded'; error: string | null; requestedAtMs: number }
   /** A loop of a role failed and will try again. */
   role_failed: { role: string; error: unknown; retryInMs: number }
   /** The local clock and the database's differ; positive: the local one is ahead. */
   clock_skew: { skewMs: number }
   database_restarted: { reason: string }
+}
+
+/** Counts are totals of all nodes so far. */
+type ReplanFacts = {
+  replanId: string
+  /** The scheduler node that did it. */
+  nodeId: string
+  kind: 'zone' | 'calendar'
+  /** Name of the zone, or id of the calendar. */
+  subject: string
+  /** Null for a zone: those are of all tenants. */
+  tenantId: string | null
+  fromVersion: string | null
+  toVersion: string
+  total: number | null
+  done: number
+  moved: number
+  failed: number
 }
 
 export type EngineEventName = keyof EngineEvents

@@ -3,12 +3,17 @@
  * package; it depends on nothing but zod.
  */
 export * from './access.ts'
+export * from './backfills.ts'
+export * from './calendars.ts'
 export * from './common.ts'
 export * from './errors.ts'
 export type * from './events.ts'
+export * from './explanations.ts'
 export * from './jobs.ts'
 export * from './nearest.ts'
 export * from './routes.ts'
 export * from './runs.ts'
+export * from './schedule-actions.ts'
 export * from './schedules.ts'
+export * from './servers.ts'
 export * from './states.ts'

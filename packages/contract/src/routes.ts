@@ -5,28 +5,15 @@
  */
 import { z } from 'zod'
 import * as access from './access.ts'
+import { backfillRoutes } from './backfill-routes.ts'
+import { calendarRoutes } from './calendar-routes.ts'
 import { dryRunQuery, idSchema } from './common.ts'
 import type { ErrorCode } from './errors.ts'
 import * as jobs from './jobs.ts'
 import * as runs from './runs.ts'
-import * as schedules from './schedules.ts'
-
-export type Route = {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  readonly path: string
-  readonly scope: access.Scope | 'any_key'
-  readonly tag: string
-  readonly summary: string
-  readonly params?: z.ZodObject
-  readonly query?: z.ZodObject
-  readonly body?: z.ZodType
-  /** No schema: 204 without a body. */
-  readonly response?: z.ZodType
-  readonly status: 200 | 201 | 202 | 204
-  /** `create`: honours Idempotency-Key. `change`: honours If-Match where the answer carries an ETag. */
-  readonly effect: 'none' | 'create' | 'change'
-  readonly errors: readonly ErrorCode[]
-}
+import type { Route } from './route.ts'
+import { scheduleRoutes } from './schedule-routes.ts'
+import { serverRoutes } from './server-routes.ts'
 
 const id = z.strictObject({ id: idSchema })
 
@@ -169,136 +156,9 @@ export const routes = {
     effect: 'change',
     errors: ['not_found', 'in_use', 'precondition_failed'],
   },
-  scheduleCreate: {
-    method: 'POST',
-    path: '/v1/schedules',
-    scope: 'admin',
-    tag: 'schedules',
-    summary: 'Create a schedule',
-    query: dryRunQuery,
-    body: schedules.scheduleCreateSchema,
-    response: schedules.scheduleSchema,
-    status: 201,
-    effect: 'create',
-    errors: ['name_taken', 'not_found', 'invalid_schedule', 'invalid_target'],
-  },
-  schedulePreview: {
-    method: 'POST',
-    path: '/v1/schedules/preview',
-    scope: 'read',
-    tag: 'schedules',
-    summary: 'When a schedule would fire, or an edited one, without storing anything',
-    body: schedules.schedulePreviewSchema,
-    response: schedules.schedulePreviewedSchema,
-    status: 200,
-    effect: 'none',
-    errors: ['not_found', 'invalid_schedule'],
-  },
-  scheduleList: {
-    method: 'GET',
-    path: '/v1/schedules',
-    scope: 'read',
-    tag: 'schedules',
-    summary: 'List schedules',
-    query: schedules.scheduleListQuery,
-    response: schedules.schedulePageSchema,
-    status: 200,
-    effect: 'none',
-    errors: ['invalid_cursor'],
-  },
-  scheduleGet: {
-    method: 'GET',
-    path: '/v1/schedules/:id',
-    scope: 'read',
-    tag: 'schedules',
-    summary: 'Get a schedule',
-    params: id,
-    response: schedules.scheduleSchema,
-    status: 200,
-    effect: 'none',
-    errors: ['not_found'],
-  },
-  scheduleUpdate: {
-    method: 'PATCH',
-    path: '/v1/schedules/:id',
-    scope: 'admin',
-    tag: 'schedules',
-    summary: 'Change a schedule',
-    params: id,
-    query: dryRunQuery,
-    body: schedules.scheduleUpdateSchema,
-    response: schedules.scheduleSchema,
-    status: 200,
-    effect: 'change',
-    errors: ['not_found', 'invalid_schedule', 'precondition_failed'],
-  },
-  scheduleDelete: {
-    method: 'DELETE',
-    path: '/v1/schedules/:id',
-    scope: 'admin',
-    tag: 'schedules',
-    summary: 'Delete a schedule; its occurrences and runs stay, to be found by its id',
-    params: id,
-    query: dryRunQuery,
-    status: 204,
-    effect: 'change',
-    errors: ['not_found', 'precondition_failed'],
-  },
-  schedulePause: {
-    method: 'POST',
-    path: '/v1/schedules/:id/pause',
-    scope: 'operate',
-    tag: 'schedules',
-    summary: 'Pause a schedule',
-    params: id,
-    query: dryRunQuery,
-    body: schedules.pauseSchema,
-    response: schedules.scheduleSchema,
-    status: 200,
-    effect: 'change',
-    errors: ['not_found', 'invalid_state', 'precondition_failed'],
-  },
-  scheduleResume: {
-    method: 'POST',
-    path: '/v1/schedules/:id/resume',
-    scope: 'operate',
-    tag: 'schedules',
-    summary: 'Resume a schedule from now on; what fell due while paused does not run',
-    params: id,
-    query: dryRunQuery,
-    body: schedules.resumeSchema,
-    response: schedules.scheduleSchema,
-    status: 200,
-    effect: 'change',
-    errors: ['not_found', 'invalid_state', 'precondition_failed'],
-  },
-  scheduleTrigger: {
-    method: 'POST',
-    path: '/v1/schedules/:id/trigger',
-    scope: 'operate',
-    tag: 'schedules',
-    summary: 'Run the job of a schedule now; its planned times do not move',
-    params: id,
-    query: dryRunQuery,
-    body: schedules.triggerSchema,
-    response: runs.runSchema,
-    status: 201,
-    effect: 'create',
-    errors: ['not_found'],
-  },
-  occurrenceList: {
-    method: 'GET',
-    path: '/v1/schedules/:id/occurrences',
-    scope: 'read',
-    tag: 'schedules',
-    summary: 'What became of each planned time, newest first; also of a deleted schedule',
-    params: id,
-    query: schedules.occurrenceListQuery,
-    response: schedules.occurrencePageSchema,
-    status: 200,
-    effect: 'none',
-    errors: ['not_found', 'invalid_cursor'],
-  },
+  ...scheduleRoutes,
+  ...backfillRoutes,
+  ...calendarRoutes,
   runCreate: {
     method: 'POST',
     path: '/v1/runs',
@@ -363,8 +223,10 @@ export const routes = {
     effect: 'change',
     errors: ['not_found', 'invalid_state'],
   },
+  ...serverRoutes,
 } as const satisfies Record<string, Route>
 
+export type { Route } from './route.ts'
 export type RouteName = keyof typeof routes
 
 /** Errors that any route with a key may answer, on top of its own. */

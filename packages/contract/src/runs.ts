@@ -113,6 +113,7 @@ export const runListQuery = z.strictObject({
   jobId: idSchema.optional(),
   job: nameSchema.optional(),
   scheduleId: idSchema.optional(),
+  backfillId: idSchema.optional(),
   createdAfter: givenInstantSchema.optional(),
   createdBefore: givenInstantSchema.optional(),
 })

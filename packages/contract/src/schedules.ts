@@ -3,6 +3,7 @@
  * as people write it; the server compiles it and refuses what can never fire.
  */
 import { z } from 'zod'
+import { calendarUse } from './calendars.ts'
 import {
   durationMsSchema,
   givenInstantSchema,
@@ -16,7 +17,14 @@ import {
   safeText,
 } from './common.ts'
 import { jobDefinitionSchema, retryPolicySchema } from './jobs.ts'
-import { deliveries, occurrenceOutcomes, occurrenceReasons, scheduleStates } from './states.ts'
+import {
+  afterCompletions,
+  deliveries,
+  occurrenceOutcomes,
+  occurrenceReasons,
+  overlapPolicies,
+  scheduleStates,
+} from './states.ts'
 
 const dayMs = 86_400_000
 
@@ -71,22 +79,69 @@ const timing = {
     .meta({ description: 'What to do with an `at` that is over' }),
 }
 
+/** Why `jitterMs` and `flexibleWindowMs` are not both taken. */
+export const twoDelaysMessage =
+  'cannot be set together with "jitterMs": a jitter differs from time to time, the flexible window is one ' +
+  'delay of the schedule; set one of them to 0'
+
 const catchUpFields = {
   policy: z.enum(['latest', 'all', 'none']),
   windowMs: durationMsSchema(365 * dayMs, 60_000),
   maxRuns: z.int().min(1).max(1000),
 }
 
+/** Each without a default; null takes a limit away. */
+const policyFields = {
+  jitterMs: durationMsSchema(dayMs).meta({
+    description: 'Each planned time starts up to this much later, by another delay each time',
+  }),
+  flexibleWindowMs: durationMsSchema(dayMs).meta({
+    description: 'All planned times start later by one delay of the schedule, up to this; not with a jitter',
+  }),
+  overlap: z
+    .enum(overlapPolicies)
+    .meta({ description: 'What happens to a planned time while the run before is alive' }),
+  runLimit: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .nullable()
+    .meta({ description: 'Completed after so many runs, counted from when the limit was set' }),
+  pauseAfterFailures: z
+    .int()
+    .min(1)
+    .max(100)
+    .nullable()
+    .meta({ description: 'Paused when so many runs that it started have failed one after the other' }),
+  afterCompletion: z
+    .enum(afterCompletions)
+    .meta({ description: 'Whether it stays when its last planned time is over; history always stays' }),
+}
+
 const policies = {
-  jitterMs: durationMsSchema(dayMs).default(0),
+  jitterMs: policyFields.jitterMs.default(0),
+  flexibleWindowMs: policyFields.flexibleWindowMs.default(0),
   catchUp: z
     .strictObject({
       policy: catchUpFields.policy.default('latest'),
-      windowMs: catchUpFields.windowMs.default(dayMs),
+      windowMs: catchUpFields.windowMs.default(365 * dayMs),
       maxRuns: catchUpFields.maxRuns.default(100),
     })
     .prefault({}),
-  overlap: z.enum(['skip', 'allow']).default('skip'),
+  overlap: policyFields.overlap.default('skip'),
+  runLimit: policyFields.runLimit.default(null),
+  pauseAfterFailures: policyFields.pauseAfterFailures.default(null),
+  afterCompletion: policyFields.afterCompletion.default('keep'),
+  skipOn: calendarUse.skipOn.default([]),
+  onlyOn: calendarUse.onlyOn.default([]),
+  onExcluded: calendarUse.onExcluded.default('skip'),
+}
+
+/** Of a create or an update: two delays would hide what either is for. */
+const oneDelay = {
+  says: (value: { jitterMs?: number | undefined; flexibleWindowMs?: number | undefined }): boolean =>
+    (value.jitterMs ?? 0) === 0 || (value.flexibleWindowMs ?? 0) === 0,
+  refusal: { path: ['flexibleWindowMs'], error: twoDelaysMessage },
 }
 
 const target = {
@@ -111,6 +166,7 @@ export const scheduleCreateSchema = z
     ...target,
     input: jsonSchema.optional(),
   })
+  .refine(oneDelay.says, oneDelay.refusal)
   .superRefine((value, context) => {
     const given = (['at', 'every', 'cron'] as const).filter((key) => value[key] !== undefined)
     if (given.length !== 1) {
@@ -170,9 +226,18 @@ export const scheduleSchema = z
     state: z.enum(scheduleStates),
     pausedReason: z.string().nullable(),
     pausedAt: instantSchema.nullable(),
-    nextAt: instantSchema
+    resumedAt: instantSchema
       .nullable()
-      .meta({ description: 'Next planned time; null while paused or when completed' }),
+      .meta({ description: 'Runs made before this do not count for `pauseAfterFailures`' }),
+    sleepUntil: instantSchema
+      .nullable()
+      .meta({ description: 'Planned times before this are skipped; null while awake' }),
+    sleepReason: z.string().nullable(),
+    runCount: z.int().meta({ description: 'Runs started that count for `runLimit`; 0 without one' }),
+    nextAt: instantSchema.nullable().meta({
+      description:
+        'Next planned time that calendars leave, also one to sleep through; null if paused or completed',
+    }),
     zoneDataVersion: z
       .string()
       .meta({ description: 'Release of the time zone data that `nextAt` was computed with' }),
@@ -192,6 +257,11 @@ export const scheduleSummarySchema = scheduleSchema
   .meta({ id: 'ScheduleSummary' })
 export type ScheduleSummary = z.infer<typeof scheduleSummarySchema>
 
+const dstChangeSchema = z.strictObject({
+  gap: dstSchema.shape.gap.unwrap().nullable().optional(),
+  overlap: dstSchema.shape.overlap.unwrap().nullable().optional(),
+})
+
 /** What an edit can say of when; what is left out stays, null takes away. */
 const timingChange = {
   at: timing.at,
@@ -200,9 +270,12 @@ const timingChange = {
   dialect: timing.dialect.unwrap().optional(),
   dayMatch: timing.dayMatch.unwrap().nullable().optional(),
   zone: timing.zone,
-  dst: dstSchema.nullable().optional(),
+  dst: dstChangeSchema.nullable().optional(),
   startAt: givenInstantSchema.nullable().optional(),
   endAt: givenInstantSchema.nullable().optional(),
+  skipOn: calendarUse.skipOn.nullable().optional(),
+  onlyOn: calendarUse.onlyOn.nullable().optional(),
+  onExcluded: calendarUse.onExcluded.optional(),
   ifPast: z
     .enum(['reject', 'runNow'])
     .optional()
@@ -214,18 +287,23 @@ function timesSaid(value: { at?: unknown; every?: unknown; cron?: unknown }): nu
 }
 
 /**
- * Merge of the fields given, `catchUp` field by field. Only a change of timing moves the next planned time,
- * and never into the past.
+ * Merge of the fields given, `catchUp` and `dst` field by field. Only a change of timing moves the next
+ * planned time, and never into the past. Another `runLimit` counts from 0.
  */
 export const scheduleUpdateSchema = z
   .strictObject({
     description: safeText(1024).optional(),
     ...timingChange,
-    jitterMs: durationMsSchema(dayMs).optional(),
+    jitterMs: policyFields.jitterMs.optional(),
+    flexibleWindowMs: policyFields.flexibleWindowMs.optional(),
     catchUp: z.strictObject(catchUpFields).partial().optional(),
-    overlap: z.enum(['skip', 'allow']).optional(),
+    overlap: policyFields.overlap.optional(),
+    runLimit: policyFields.runLimit.optional(),
+    pauseAfterFailures: policyFields.pauseAfterFailures.optional(),
+    afterCompletion: policyFields.afterCompletion.optional(),
     input: jsonSchema.optional(),
   })
+  .refine(oneDelay.says, oneDelay.refusal)
   .refine((value) => timesSaid(value) <= 1, { error: 'give only one of "at", "every", "cron"' })
   .meta({ id: 'ScheduleUpdate' })
 export type ScheduleUpdate = z.infer<typeof scheduleUpdateSchema>
@@ -248,7 +326,17 @@ export type SchedulePreview = z.infer<typeof schedulePreviewSchema>
 const plannedTimes = z.array(instantSchema)
 export const schedulePreviewedSchema = z
   .strictObject({
-    next: plannedTimes.meta({ description: 'Planned times, without jitter' }),
+    next: plannedTimes.meta({ description: 'Planned times that run, without jitter' }),
+    excluded: z
+      .array(
+        z.strictObject({
+          at: instantSchema,
+          calendar: z.string(),
+          reason: z.string(),
+          movedTo: instantSchema.nullable().meta({ description: 'The planned time that runs instead' }),
+        }),
+      )
+      .meta({ description: 'Planned times on the way that calendars leave out, at most 100' }),
     notes: z
       .array(z.strictObject({ at: instantSchema, message: z.string() }))
       .meta({ description: 'What a change of the clock does to one of `next`' }),
@@ -260,15 +348,6 @@ export const schedulePreviewedSchema = z
   })
   .meta({ id: 'SchedulePreviewed' })
 export type SchedulePreviewed = z.infer<typeof schedulePreviewedSchema>
-
-export const pauseSchema = z.strictObject({ reason: safeText(512).default('') }).meta({ id: 'Pause' })
-/** Nothing may be said; the body may be left out. */
-export const resumeSchema = z.strictObject({}).meta({ id: 'Resume' })
-export const triggerSchema = z
-  .strictObject({
-    input: jsonSchema.optional().meta({ description: 'Instead of the input of the schedule' }),
-  })
-  .meta({ id: 'Trigger' })
 
 export const scheduleListQuery = z.strictObject({
   ...pageQuery,
@@ -284,10 +363,17 @@ export const occurrenceSchema = z
     scheduledFor: instantSchema,
     outcome: z.enum(occurrenceOutcomes),
     reason: z.enum(occurrenceReasons).nullable(),
+    detail: z
+      .string()
+      .nullable()
+      .meta({ description: 'The calendar and why, or the reason given for a sleep or a pause' }),
     missedCount: z
       .int()
       .meta({ description: 'Planned times that this row stands for; 1 unless an outage is summed up' }),
     runId: idSchema.nullable(),
+    laterRunIds: z.array(idSchema).meta({
+      description: 'Newest first, at most ten: runs for this planned time by a backfill or a trigger',
+    }),
     firedAt: instantSchema,
     lateMs: z.int().meta({ description: 'firedAt − (scheduledFor + jitter), in ms' }),
   })
@@ -297,6 +383,7 @@ export type Occurrence = z.infer<typeof occurrenceSchema>
 export const occurrenceListQuery = z.strictObject({
   ...pageQuery,
   outcome: z.enum(occurrenceOutcomes).optional(),
+  reason: z.enum(occurrenceReasons).optional().meta({ description: 'Why it did not run' }),
   from: givenInstantSchema.optional(),
   to: givenInstantSchema.optional(),
 })

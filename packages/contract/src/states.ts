@@ -35,8 +35,26 @@ export type OccurrenceOutcome = (typeof occurrenceOutcomes)[number]
 export const scheduleStates = ['active', 'paused', 'completed'] as const
 export type ScheduleState = (typeof scheduleStates)[number]
 
+/**
+ * What happens to a planned time while a run of the same schedule is alive: it is skipped, runs beside it,
+ * waits (one at most, or all), or takes its place once it has ended, by request or at once.
+ */
+export const overlapPolicies = [
+  'skip',
+  'allow',
+  'buffer_one',
+  'buffer_all',
+  'cancel_other',
+  'terminate_other',
+] as const
+export type OverlapPolicy = (typeof overlapPolicies)[number]
+
+/** What becomes of a schedule that has started its last run. */
+export const afterCompletions = ['keep', 'delete'] as const
+export type AfterCompletion = (typeof afterCompletions)[number]
+
 /** Who asked for a run. */
-export const runSources = ['schedule', 'manual', 'trigger'] as const
+export const runSources = ['schedule', 'manual', 'trigger', 'backfill'] as const
 export type RunSource = (typeof runSources)[number]
 
 export const deliveries = ['at_least_once', 'at_most_once'] as const
@@ -61,7 +79,17 @@ export const runReasons = [
 export type RunReason = (typeof runReasons)[number]
 
 /** Why a planned time did not run. */
-export const occurrenceReasons = ['overlap', 'catch_up_latest', 'catch_up_none', 'catch_up_window'] as const
+export const occurrenceReasons = [
+  'overlap',
+  'buffer_full',
+  'asleep',
+  'calendar',
+  'paused',
+  'run_limit',
+  'catch_up_latest',
+  'catch_up_none',
+  'catch_up_window',
+] as const
 export type OccurrenceReason = (typeof occurrenceReasons)[number]
 
 export function isTerminal(state: RunState): state is TerminalRunState {

@@ -3,7 +3,7 @@
  * typed errors included. It needs `fetch` and nothing else. Errors: `BelfryError` with a code of the
  * contract's table.
  */
-import type { Run } from '@belfry/contract'
+import type { Backfill, Run } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import type { Listing, Page } from './listing.ts'
 import { listing } from './listing.ts'
@@ -19,8 +19,10 @@ import type {
   QueryOf,
 } from './route-types.ts'
 import type { RetryOptions } from './transport.ts'
+import { waitForBackfill } from './wait-for-backfill.ts'
 import type { WaitOptions } from './wait-for-run.ts'
 import { waitForRun } from './wait-for-run.ts'
+import type { WaitUntilOptions } from './wait-until-over.ts'
 
 export type ClientOptions = {
   /** Where the API is, such as `http://127.0.0.1:4680`; a path before `/v1` is kept. */
@@ -32,10 +34,34 @@ export type ClientOptions = {
   readonly retry?: RetryOptions | undefined
 }
 
-type CreateRoute = 'jobCreate' | 'scheduleCreate' | 'runCreate' | 'keyCreate' | 'tenantCreate'
-type ChangeRoute = 'jobUpdate' | 'scheduleUpdate' | 'schedulePause' | 'scheduleTrigger' | 'runCancel'
-type ActRoute = 'jobDelete' | 'scheduleDelete' | 'scheduleResume' | 'keyRevoke'
-type GetRoute = 'jobGet' | 'scheduleGet' | 'runGet'
+type CreateRoute =
+  | 'jobCreate'
+  | 'scheduleCreate'
+  | 'runCreate'
+  | 'keyCreate'
+  | 'tenantCreate'
+  | 'calendarCreate'
+type ChangeRoute =
+  | 'jobUpdate'
+  | 'scheduleUpdate'
+  | 'schedulePause'
+  | 'scheduleResume'
+  | 'scheduleSkip'
+  | 'scheduleSleep'
+  | 'scheduleTrigger'
+  | 'runCancel'
+  | 'backfillCreate'
+  | 'backfillPause'
+  | 'backfillCancel'
+  | 'calendarUpdate'
+type ActRoute =
+  | 'jobDelete'
+  | 'scheduleDelete'
+  | 'scheduleWake'
+  | 'backfillResume'
+  | 'keyRevoke'
+  | 'calendarDelete'
+type GetRoute = 'jobGet' | 'scheduleGet' | 'runGet' | 'backfillGet' | 'calendarGet'
 
 type Create<N extends CreateRoute> = (body: BodyOf<N>, options?: ChangeOptions) => Promise<AnswerOf<N>>
 type Change<N extends ChangeRoute> = (
@@ -50,6 +76,8 @@ type List<N extends ListRoute> = (query?: QueryOf<N>, options?: CallOptions) => 
 export type Client = Requester & {
   readonly url: string
   whoami(options?: CallOptions): Promise<AnswerOf<'whoami'>>
+  /** Version, time and zone data of the server that answers. */
+  server(options?: CallOptions): Promise<AnswerOf<'serverGet'>>
   readonly jobs: {
     create: Create<'jobCreate'>
     list: List<'jobList'>
@@ -64,10 +92,34 @@ export type Client = Requester & {
     update: Change<'scheduleUpdate'>
     delete: Act<'scheduleDelete'>
     pause: Change<'schedulePause'>
-    resume: Act<'scheduleResume'>
+    /** From now on; with `backfillFrom` what was planned since then runs as well. */
+    resume: Change<'scheduleResume'>
+    /** Leaves out the next planned times. */
+    skip: Change<'scheduleSkip'>
+    /** Leaves out the planned times until an instant. */
+    sleep(
+      id: string,
+      body: BodyOf<'scheduleSleep'>,
+      options?: ChangeOptions,
+    ): Promise<AnswerOf<'scheduleSleep'>>
+    /** Ends a skip or sleep. */
+    wake: Act<'scheduleWake'>
+    /** Runs it now, or for another nominal time; its planned times do not move. */
     trigger: Change<'scheduleTrigger'>
     /** When it would fire; with `scheduleId`, before and after an edit. Stores nothing. */
     preview(body: BodyOf<'schedulePreview'>, options?: CallOptions): Promise<AnswerOf<'schedulePreview'>>
+    /** Runs planned times that are over; a dry run answers the preview. */
+    backfill(
+      id: string,
+      body: BodyOf<'backfillCreate'>,
+      options?: ChangeOptions,
+    ): Promise<AnswerOf<'backfillCreate'>>
+    /** When it runs next, and why it ran or did not run at a time or in a stretch of time. */
+    explain(
+      id: string,
+      query?: QueryOf<'scheduleExplain'>,
+      options?: CallOptions,
+    ): Promise<AnswerOf<'scheduleExplain'>>
     /** What became of each planned time, newest first. */
     occurrences(
       id: string,
@@ -88,10 +140,38 @@ export type Client = Requester & {
     ): Listing<ItemOf<'attemptList'>>
     cancel: Change<'runCancel'>
   }
+  readonly backfills: {
+    list: List<'backfillList'>
+    get: Get<'backfillGet'>
+    pause: Change<'backfillPause'>
+    resume: Act<'backfillResume'>
+    /** No further planned times; with `cancelRuns` what waits or runs ends as well. */
+    cancel: Change<'backfillCancel'>
+  }
+  /** What schedules leave out (`skipOn`) or keep to (`onlyOn`). */
+  readonly calendars: {
+    create: Create<'calendarCreate'>
+    list: List<'calendarList'>
+    get: Get<'calendarGet'>
+    /** Each part that is given replaces the one before; null takes it away. */
+    update: Change<'calendarUpdate'>
+    /** Refused while a schedule uses it. */
+    delete: Act<'calendarDelete'>
+    /** Which days and times it covers, and why. */
+    days(
+      id: string,
+      query?: QueryOf<'calendarDays'>,
+      options?: CallOptions,
+    ): Promise<AnswerOf<'calendarDays'>>
+  }
   readonly keys: { create: Create<'keyCreate'>; list: List<'keyList'>; revoke: Act<'keyRevoke'> }
   readonly tenants: { create: Create<'tenantCreate'>; list: List<'tenantList'> }
+  /** Zones whose future times were computed again; needs the scope `platform`. */
+  readonly replans: { list: List<'replanList'> }
   /** Resolves with the ended run, whatever its end; throws `wait_timeout`. */
   waitForRun(id: string, options?: WaitOptions): Promise<Run>
+  /** Resolves with the backfill when it is over, however it ended; throws `wait_timeout`. */
+  waitForBackfill(id: string, options?: WaitUntilOptions<Backfill>): Promise<Backfill>
 }
 
 function baseUrlOf(text: string): string {
@@ -155,6 +235,30 @@ function shapes(requester: Requester) {
 }
 type AnswerTable = { [N in CreateRoute | ChangeRoute | ActRoute | GetRoute | ListRoute]: AnswerOf<N> }
 
+/** The noun with the most verbs. */
+function schedulesOf(requester: Requester, parts: ReturnType<typeof shapes>): Client['schedules'] {
+  const { create, change, act, get, list } = parts
+  return {
+    create: create('scheduleCreate'),
+    list: (query, callOptions = {}) => list('scheduleList', query, callOptions),
+    get: get('scheduleGet'),
+    update: change('scheduleUpdate'),
+    delete: act('scheduleDelete'),
+    pause: change('schedulePause'),
+    resume: change('scheduleResume'),
+    skip: change('scheduleSkip'),
+    sleep: change('scheduleSleep'),
+    wake: act('scheduleWake'),
+    trigger: change('scheduleTrigger'),
+    preview: (body, callOptions = {}) => requester.request('schedulePreview', { ...callOptions, body }),
+    backfill: change('backfillCreate'),
+    explain: (id, query, callOptions = {}) =>
+      requester.request('scheduleExplain', { ...callOptions, params: { id }, query }),
+    occurrences: (id, query, callOptions = {}) =>
+      list('occurrenceList', query, { ...callOptions, params: { id } }),
+  }
+}
+
 /** Makes a client. Throws `invalid_config` for a URL that cannot be one; asks nothing of the server yet. */
 export function createClient(options: ClientOptions): Client {
   const url = baseUrlOf(options.url)
@@ -163,11 +267,13 @@ export function createClient(options: ClientOptions): Client {
     timeoutMs: options.timeoutMs ?? 30_000,
     retry: { retries: 3, baseMs: 250, capMs: 5_000, ...options.retry },
   })
-  const { create, change, act, get, list } = shapes(requester)
+  const parts = shapes(requester)
+  const { create, change, act, get, list } = parts
   return {
     url,
     ...requester,
     whoami: (callOptions = {}) => requester.request('whoami', callOptions),
+    server: (callOptions = {}) => requester.request('serverGet', callOptions),
     jobs: {
       create: create('jobCreate'),
       list: (query, callOptions = {}) => list('jobList', query, callOptions),
@@ -175,19 +281,7 @@ export function createClient(options: ClientOptions): Client {
       update: change('jobUpdate'),
       delete: act('jobDelete'),
     },
-    schedules: {
-      create: create('scheduleCreate'),
-      list: (query, callOptions = {}) => list('scheduleList', query, callOptions),
-      get: get('scheduleGet'),
-      update: change('scheduleUpdate'),
-      delete: act('scheduleDelete'),
-      pause: change('schedulePause'),
-      resume: act('scheduleResume'),
-      trigger: change('scheduleTrigger'),
-      preview: (body, callOptions = {}) => requester.request('schedulePreview', { ...callOptions, body }),
-      occurrences: (id, query, callOptions = {}) =>
-        list('occurrenceList', query, { ...callOptions, params: { id } }),
-    },
+    schedules: schedulesOf(requester, parts),
     runs: {
       create: create('runCreate'),
       list: (query, callOptions = {}) => list('runList', query, callOptions),
@@ -195,6 +289,22 @@ export function createClient(options: ClientOptions): Client {
       attempts: (id, query, callOptions = {}) =>
         list('attemptList', query, { ...callOptions, params: { id } }),
       cancel: change('runCancel'),
+    },
+    backfills: {
+      list: (query, callOptions = {}) => list('backfillList', query, callOptions),
+      get: get('backfillGet'),
+      pause: change('backfillPause'),
+      resume: act('backfillResume'),
+      cancel: change('backfillCancel'),
+    },
+    calendars: {
+      create: create('calendarCreate'),
+      list: (query, callOptions = {}) => list('calendarList', query, callOptions),
+      get: get('calendarGet'),
+      update: change('calendarUpdate'),
+      delete: act('calendarDelete'),
+      days: (id, query, callOptions = {}) =>
+        requester.request('calendarDays', { ...callOptions, params: { id }, query }),
     },
     keys: {
       create: create('keyCreate'),
@@ -205,6 +315,8 @@ export function createClient(options: ClientOptions): Client {
       create: create('tenantCreate'),
       list: (query, callOptions = {}) => list('tenantList', query, callOptions),
     },
+    replans: { list: (query, callOptions = {}) => list('replanList', query, callOptions) },
     waitForRun: (id, waitOptions) => waitForRun(requester, id, waitOptions),
+    waitForBackfill: (id, waitOptions) => waitForBackfill(requester, id, waitOptions),
   }
 }

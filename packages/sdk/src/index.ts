@@ -21,3 +21,4 @@ export type {
 } from './route-types.ts'
 export type { RetryOptions } from './transport.ts'
 export type { WaitOptions } from './wait-for-run.ts'
+export type { WaitUntilOptions } from './wait-until-over.ts'

@@ -2,6 +2,9 @@
  * The edge of `@belfry/server`: what the command line and embedders start. Everything else is inside and may
  * change at any time.
  */
+export { examineMachine } from './compose/doctor.ts'
+export type { Diagnosis, DiagnosisStatus } from './compose/diagnosis.ts'
+export type { DoctorOptions } from './compose/doctor.ts'
 export { loadConfig } from './config/load.ts'
 export type { ConfigSource, LoadedConfig } from './config/load.ts'
 export type { Config } from './config/schema.ts'

@@ -15,15 +15,19 @@ import {
   compileCalendar as compileDefinition,
 } from './domain/calendar/calendar-definition.ts'
 import { readCalendar } from './domain/calendar/calendar-input.ts'
-import { type Calendars, type KeptTimes, keptTimes } from './domain/calendar/kept-times.ts'
+import { withCalendars } from './domain/calendar/calendar-schedule.ts'
+import { type KeptTimes, keptTimes } from './domain/calendar/kept-times.ts'
+import type { ExclusionRules, OnExcluded } from './domain/calendar/occurrence-exclusion.ts'
 import { describeCompiled } from './domain/schedule/describe-schedule.ts'
 import { dstNoteOf } from './domain/schedule/dst-note.ts'
 import type { ScheduleFault } from './domain/schedule/schedule-fault.ts'
 import {
+  type CompiledSchedule,
   compileScheduleIn,
   DEFAULT_ZONE,
   type ScheduleBounds,
   type ScheduleSpec,
+  type TimeExclusion,
 } from './domain/schedule/schedule-spec.ts'
 import type { TimesCount } from './domain/schedule/schedule-times.ts'
 import { type ScheduleWarning, warningsOf } from './domain/schedule/schedule-warnings.ts'
@@ -34,7 +38,7 @@ import type { ZoneSource } from './ports/zones.ts'
 export type { ZoneSourceOptions } from './adapters/zones/zone-source.ts'
 export type { CalendarWindow } from './domain/calendar/calendar-definition.ts'
 export type { ExcludedTime } from './domain/calendar/kept-times.ts'
-export { parseAt } from './domain/schedule/at-time.ts'
+export { parseAt, parseInstant } from './domain/schedule/at-time.ts'
 export type { AtTime } from './domain/schedule/at-time.ts'
 export { CRON_DIALECT_NAMES, findDialect } from './domain/schedule/cron-dialect.ts'
 export type { CronDialect, DayMatch } from './domain/schedule/cron-dialect.ts'
@@ -47,14 +51,15 @@ export type { LocalResolution, ZoneRules } from './domain/zone/zone-rules.ts'
 export { openZoneSource }
 export type {
   CalendarDefinition,
-  Calendars,
   CompiledCalendar,
   KeptTimes,
+  OnExcluded,
   Result,
   ScheduleBounds,
   ScheduleFault,
   ScheduleSpec,
   ScheduleWarning,
+  TimeExclusion,
   TimesCount,
   ZoneLookup,
   ZoneSource,
@@ -64,6 +69,11 @@ export type CompileOptions = ScheduleBounds & {
   /** Where zones come from; left out, the newer of the system's data and the release in this package. */
   readonly zones?: ZoneLookup
 }
+
+/**
+ * At least one of the lists has a calendar; an excluded time is skipped unless `onExcluded` says otherwise.
+ */
+export type Calendars = Partial<ExclusionRules>
 
 export type Schedule = {
   readonly kind: ScheduleSpec['kind']
@@ -82,10 +92,21 @@ export type Schedule = {
   warnings(fromMs: number): readonly ScheduleWarning[]
   /** What a change of the clock did to one of the planned times; null when nothing. */
   dstNote(timeMs: number): string | null
-  /** Up to `limit` planned times strictly after `afterMs` that calendars leave, and those they take away. */
-  nextOutside(calendars: Calendars, afterMs: number, limit: number): KeptTimes
+  /**
+   * The same under calendars. Its planned times are those that run and those that do not, and what the latter
+   * are moved to; `exclusionOf` tells them apart.
+   */
+  under(calendars: Calendars): Result<Schedule, readonly ScheduleFault[]>
+  /** Why a planned time does not run, and where it was moved to; null where it runs. */
+  exclusionOf(timeMs: number): TimeExclusion | null
+  /** Up to `limit` planned times strictly after `afterMs` that run, and those on the way that do not. */
+  runningAfter(afterMs: number, limit: number): KeptTimes
   /** The same going back from `beforeMs`, latest first. */
-  previousOutside(calendars: Calendars, beforeMs: number, limit: number): KeptTimes
+  runningBefore(beforeMs: number, limit: number): KeptTimes
+  /** `runningAfter` under calendars that nothing is moved for. */
+  nextOutside(calendars: Omit<Calendars, 'onExcluded'>, afterMs: number, limit: number): KeptTimes
+  /** The same going back from `beforeMs`, latest first. */
+  previousOutside(calendars: Omit<Calendars, 'onExcluded'>, beforeMs: number, limit: number): KeptTimes
 }
 
 let opened: ZoneSource | undefined
@@ -103,23 +124,41 @@ export function compile(
 ): Result<Schedule, readonly ScheduleFault[]> {
   const { zones = usualZones(), ...bounds } = options
   const result = compileScheduleIn(spec, zones, bounds)
-  if (!result.ok) return result
-  const times = result.value
-  const next = (afterMs: number): number | null => times.next(afterMs)
-  const previous = (beforeMs: number): number | null => times.previous(beforeMs)
-  return succeed({
+  return result.ok ? succeed(scheduleOf(spec, result.value, zones)) : result
+}
+
+function scheduleOf(spec: ScheduleSpec, times: CompiledSchedule, zones: ZoneLookup): Schedule {
+  const under = ({ skipOn = [], onlyOn = [], onExcluded = 'skip' }: Calendars) => {
+    const zone = resolveZone(zones, times.zoneName)
+    if (!zone.ok) return refuse([{ pointer: '/zone', message: zone.error }])
+    return withCalendars(times, zone.value, { skipOn, onlyOn, onExcluded })
+  }
+  // Nothing is refused where nothing is moved.
+  const skipping = ({ skipOn = [], onlyOn = [] }: Omit<Calendars, 'onExcluded'>): CompiledSchedule => {
+    const found = under({ skipOn, onlyOn })
+    return found.ok ? found.value : times
+  }
+  return {
     kind: times.kind,
     zoneName: times.zoneName,
-    next,
-    previous,
+    next: (afterMs) => times.next(afterMs),
+    previous: (beforeMs) => times.previous(beforeMs),
     between: (afterMs, untilMs, limit) => times.between(afterMs, untilMs, limit),
     countBetween: (afterMs, untilMs) => times.countBetween(afterMs, untilMs),
     describe: () => describeCompiled(spec, times),
     warnings: (fromMs) => warningsOf(spec, times, fromMs),
     dstNote: (timeMs) => dstNoteOf(times, timeMs),
-    nextOutside: (calendars, afterMs, limit) => keptTimes(next, afterMs, limit, calendars),
-    previousOutside: (calendars, beforeMs, limit) => keptTimes(previous, beforeMs, limit, calendars),
-  })
+    under(calendars) {
+      const found = under(calendars)
+      return found.ok ? succeed(scheduleOf(spec, found.value, zones)) : found
+    },
+    exclusionOf: (timeMs) => times.exclusionOf?.(timeMs) ?? null,
+    runningAfter: (afterMs, limit) => keptTimes(times, 'next', afterMs, limit),
+    runningBefore: (beforeMs, limit) => keptTimes(times, 'previous', beforeMs, limit),
+    nextOutside: (calendars, afterMs, limit) => keptTimes(skipping(calendars), 'next', afterMs, limit),
+    previousOutside: (calendars, beforeMs, limit) =>
+      keptTimes(skipping(calendars), 'previous', beforeMs, limit),
+  }
 }
 
 /**

@@ -3,6 +3,8 @@
 import {
   BelfryError,
   type Attempt,
+  type Backfill,
+  type Calendar,
   type Job,
   type Key,
   type Occurrence,
@@ -11,6 +13,9 @@ import {
   type Schedule,
   type Tenant,
 } from '@belfry/contract'
+import { newBackfill, somePreview } from './contract-backfill.ts'
+import { calendarSummary, changedCalendar, newCalendar, someDays } from './contract-calendar.ts'
+import { newSchedule } from './contract-schedule.ts'
 
 type Asked = {
   readonly id: string
@@ -27,6 +32,8 @@ type Tables = {
   readonly runs: Map<string, Run>
   readonly keys: Map<string, Key>
   readonly tenants: Map<string, Tenant>
+  readonly backfills: Map<string, Backfill>
+  readonly calendars: Map<string, Calendar>
   readonly occurrences: Occurrence[]
 }
 
@@ -37,6 +44,8 @@ export type Store = Tables & {
   addSchedule(name: string, more?: Partial<Schedule>): Schedule
   addRun(more?: Partial<Run>): Run
   addKey(name: string, more?: Partial<Key>): Key
+  addBackfill(more?: Partial<Backfill>): Backfill
+  addCalendar(name: string, more?: Partial<Calendar>): Calendar
 }
 
 let lastId = 0
@@ -78,38 +87,8 @@ const job = (name: string, more: Partial<Job>): Job => ({
   ...more,
 })
 
-const schedule = (name: string, more: Partial<Schedule>): Schedule => ({
-  id: nextId(),
-  name,
-  description: '',
-  jobId: nextId(),
-  job: name,
-  at: null,
-  every: '5m',
-  cron: null,
-  dialect: null,
-  dayMatch: null,
-  dst: null,
-  zone: 'UTC',
-  startAt: null,
-  endAt: null,
-  jitterMs: 0,
-  catchUp: { policy: 'latest', windowMs: 86_400_000, maxRuns: 100 },
-  overlap: 'skip',
-  input: null,
-  state: 'active',
-  pausedReason: null,
-  pausedAt: null,
-  nextAt: '2026-11-29T12:05:00.000Z',
-  zoneDataVersion: '2026b',
-  words: 'Every 5 minutes',
-  upcoming: ['2026-11-29T12:05:00.000Z', '2026-11-29T12:10:00.000Z'],
-  warnings: [],
-  notes: [],
-  createdAt: madeAt,
-  updatedAt: madeAt,
-  ...more,
-})
+const schedule = (name: string, more: Partial<Schedule>): Schedule =>
+  newSchedule({ id: nextId(), jobId: nextId(), name, job: name, ...more })
 
 const run = (more: Partial<Run>): Run => {
   const id = nextId()
@@ -270,7 +249,9 @@ const scheduleAnswers = ({ schedules, runs, occurrences }: Tables): Answers => (
   scheduleUpdate: (asked) => {
     const before = need(schedules.get(asked.id), 'schedule')
     const catchUp = { ...before.catchUp, ...(asked.fields['catchUp'] as Fields | undefined) }
-    const fields: Fields = { ...asked.fields, catchUp }
+    const { gap, overlap } = { ...before.dst, ...(asked.fields['dst'] as Fields | undefined) }
+    const dst = said({ gap: gap ?? undefined, overlap: overlap ?? undefined })
+    const fields: Fields = { ...asked.fields, catchUp, dst: Object.keys(dst).length === 0 ? null : dst }
     delete fields['ifPast']
     return change(schedules, asked, 'schedule', fields)
   },
@@ -280,9 +261,22 @@ const scheduleAnswers = ({ schedules, runs, occurrences }: Tables): Answers => (
     return change(schedules, asked, 'schedule', fields)
   },
   scheduleResume: (asked) => change(schedules, asked, 'schedule', { state: 'active', pausedReason: null }),
-  scheduleTrigger: ({ id, query }) => {
+  scheduleSkip: (asked) => {
+    const { upcoming } = need(schedules.get(asked.id), 'schedule')
+    const last = upcoming[Number(asked.fields['count']) - 1] ?? madeAt
+    const sleepUntil = new Date(Date.parse(last) + 1).toISOString()
+    return change(schedules, asked, 'schedule', { sleepUntil, sleepReason: asked.fields['reason'] })
+  },
+  scheduleSleep: (asked) => {
+    const { until, reason } = asked.fields
+    return change(schedules, asked, 'schedule', { sleepUntil: until, sleepReason: reason })
+  },
+  scheduleWake: (asked) => change(schedules, asked, 'schedule', { sleepUntil: null, sleepReason: null }),
+  scheduleTrigger: ({ id, fields, query }) => {
     const found = need(schedules.get(id), 'schedule')
-    return put(runs, run({ job: found.job, jobId: found.jobId, scheduleId: id, source: 'trigger' }), query)
+    const scheduledFor = (fields['scheduledFor'] ?? null) as Run['scheduledFor']
+    const parts = { job: found.job, jobId: found.jobId, scheduleId: id, scheduledFor }
+    return put(runs, run({ ...parts, source: 'trigger' }), query)
   },
   occurrenceList: ({ id, query }) => {
     const wanted = query['outcome'] ?? undefined
@@ -308,6 +302,40 @@ const runAnswers = ({ jobs, runs }: Tables): Answers => ({
   runCancel: (asked) => change(runs, asked, 'run', { state: 'canceled', reason: 'canceled_by_request' }),
 })
 
+const backfillAnswers = ({ backfills, schedules }: Tables): Answers => ({
+  backfillCreate: ({ id, fields, query }) => {
+    const { name } = need(schedules.get(id), 'schedule')
+    const preview = query['dryRun'] === true ? somePreview : null
+    return put(
+      backfills,
+      newBackfill({ id: nextId(), scheduleId: id, schedule: name, ...fields, preview }),
+      query,
+    )
+  },
+  backfillList: ({ query }) => {
+    const withoutMore = ({ input: _input, preview: _preview, ...summary }: Backfill) => summary
+    return page(matching(backfills, query, 'state', 'scheduleId').map(withoutMore), query)
+  },
+  backfillGet: ({ id }) => need(backfills.get(id), 'backfill'),
+  backfillPause: (asked) => change(backfills, asked, 'backfill', { ...asked.fields, state: 'paused' }),
+  backfillResume: (asked) => change(backfills, asked, 'backfill', { state: 'running', reason: null }),
+  backfillCancel: (asked) => change(backfills, asked, 'backfill', { state: 'canceled' }),
+})
+
+const calendarAnswers = ({ calendars }: Tables): Answers => ({
+  calendarCreate: ({ fields, query }) => {
+    const name = String(fields['name'])
+    checkFree(calendars, name, 'calendar')
+    return put(calendars, newCalendar({ ...fields, id: nextId(), name }), query)
+  },
+  calendarList: ({ query }) => page(matching(calendars, query, 'name').map(calendarSummary), query),
+  calendarGet: ({ id }) => need(calendars.get(id), 'calendar'),
+  calendarDays: ({ id }) => need(calendars.get(id), 'calendar') && someDays,
+  calendarUpdate: ({ id, fields, query }) =>
+    put(calendars, changedCalendar(need(calendars.get(id), 'calendar'), fields), query),
+  calendarDelete: (asked) => remove(calendars, asked, 'calendar'),
+})
+
 export function createStore(): Store {
   const tables: Tables = {
     jobs: new Map(),
@@ -315,6 +343,8 @@ export function createStore(): Store {
     runs: new Map(),
     keys: new Map(),
     tenants: new Map(),
+    backfills: new Map(),
+    calendars: new Map(),
     occurrences: [],
   }
   const answers: Answers = {
@@ -322,6 +352,8 @@ export function createStore(): Store {
     ...jobAnswers(tables),
     ...scheduleAnswers(tables),
     ...runAnswers(tables),
+    ...backfillAnswers(tables),
+    ...calendarAnswers(tables),
   }
   return {
     ...tables,
@@ -338,5 +370,11 @@ export function createStore(): Store {
     addSchedule: (name, more = {}) => put(tables.schedules, schedule(name, more)),
     addRun: (more = {}) => put(tables.runs, run(more)),
     addKey: (name, more = {}) => put(tables.keys, key(name, more)),
+    addCalendar: (name, more = {}) => put(tables.calendars, newCalendar({ id: nextId(), name, ...more })),
+    addBackfill: (more = {}) =>
+      put(
+        tables.backfills,
+        newBackfill({ id: nextId(), scheduleId: nextId(), schedule: 'nightly', ...more }),
+      ),
   }
 }

@@ -140,6 +140,7 @@ describe('the decision', () => {
   test('an excluded time is skipped with the calendar and the reason', () => {
     expect(decide('2026-12-24T08:00:00Z', 'skip')).toEqual({
       kind: 'skip',
+      by: 'skipOn',
       calendar: 'holidays',
       reason: 'the calendar holidays excludes it: every 12-24',
     })
@@ -157,6 +158,7 @@ describe('the decision', () => {
     const business = calendar({ weekdays: ['business_days'] }, 'business')
     expect(decide('2026-01-03T08:00:00Z', 'skip', [], [business])).toEqual({
       kind: 'skip',
+      by: 'onlyOn',
       calendar: 'business',
       reason: 'it lies outside of business',
     })
@@ -167,11 +169,11 @@ describe('the decision', () => {
     )
   })
 
-  test('where no business day is free within a year, it is skipped and says so', () => {
+  test('where no business day is free within two months, it is skipped and says so', () => {
     const always = calendar({ ranges: [{ from: '2020-01-01', to: '2040-12-31' }] }, 'freeze')
     const decision = decide('2026-01-05T08:00:00Z', 'next_business_day', [always])
     expect(decision).toMatchObject({ kind: 'skip', calendar: 'freeze' })
-    expect(decision.kind === 'skip' && decision.reason).toContain('no business day within a year is free')
+    expect(decision.kind === 'skip' && decision.reason).toContain('no business day within 62 days is free')
   })
 
   test('what is moved lands on a free business day at the same wall time, beyond its own day', () => {

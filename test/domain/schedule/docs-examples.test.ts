@@ -8,10 +8,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
+import { explainVerdicts } from '@belfry/contract'
+import { calendarValue } from '../../../packages/cli/src/commands/calendar-file.ts'
 import { runCli } from '../../../packages/cli/src/run-cli.ts'
 import {
   compile,
+  compileCalendar,
   findDialect,
+  type OnExcluded,
   openZoneSource,
   parseRate,
   type Schedule,
@@ -95,7 +99,7 @@ describe('console examples', () => {
   test('are found, and so are the files they name', () => {
     expect(consoles.length).toBeGreaterThanOrEqual(6)
     expect(page.match(/^```console$/gm)?.length).toBe(consoles.length)
-    expect([...files.keys()]).toEqual(['holidays.yaml', 'cases.json'])
+    expect([...files.keys()]).toEqual(['holidays.yaml', 'fair.yaml', 'cases.json'])
   })
 
   test.each(consoles.map(([, line = '', shown = '']) => [line, shown.trimEnd()]))(
@@ -145,6 +149,39 @@ describe('tables', () => {
     },
   )
 
+  test.each(rowsUnder('dialect', 'expression', 'zone', 'after', 'here'))(
+    '%s %s in %s from %s differs from its origin',
+    (dialect = '', expression = '', zone = '', after = '', here = '') => {
+      const compiled = compile({ ...cronOf(dialect, expression), zone }, { zones })
+      const found = compiled.ok
+        ? firstTimes(compiled.value, instant(after), here.split(' ').length)
+        : `refused at ${compiled.error[0]?.pointer ?? ''}`
+      expect(found).toBe(here)
+    },
+  )
+
+  test('the verdicts of an explanation are all listed, and no others', () => {
+    const listed = rowsUnder('verdict', 'means').flatMap(([cell = '']) =>
+      cell.replaceAll('`', '').split(', '),
+    )
+    expect(listed.toSorted()).toEqual([...explainVerdicts].toSorted())
+  })
+
+  test.each(rowsUnder('expression', 'calendar', '`--on-excluded`'))(
+    '%s but for %s, %s',
+    (expression = '', calendar = '', onExcluded = '', after = '', times = '') => {
+      const compiled = compileCalendar(calendarValue(calendar, 'the table', '--calendar'), { zones })
+      if (!compiled.ok) throw new Error(JSON.stringify(compiled.error))
+      const found = schedule({ kind: 'cron', dialect: 'unix', expression }).under({
+        skipOn: [compiled.value],
+        onExcluded: onExcluded as OnExcluded,
+      })
+      if (!found.ok) throw new Error(JSON.stringify(found.error))
+      const kept = found.value.runningAfter(instant(after), times.split(' ').length)
+      expect(kept.times.map(iso).join(' ')).toBe(times)
+    },
+  )
+
   test.each(rowsUnder('code', 'for', 'message'))('%s for %s', async (code, flags, message) => {
     const line = `belfry schedule next ${flags ?? ''} --from 2026-01-10T00:00:00Z -o json`
     const { warnings } = JSON.parse(await terminal(line)) as {
@@ -163,10 +200,11 @@ describe('tables', () => {
       rowsUnder('words', 'start'),
       rowsUnder('zone', 'expression'),
       rowsUnder('code', 'for', 'message'),
+      rowsUnder('dialect', 'expression', 'zone', 'after', 'here'),
+      rowsUnder('expression', 'calendar', '`--on-excluded`'),
     ].map((rows) => rows.length)
-    expect(counts.map((count, i) => Math.min(count, [13, 34, 20, 9, 16, 16][i] ?? 0))).toEqual([
-      13, 34, 20, 9, 16, 16,
-    ])
+    const least = [13, 34, 20, 9, 23, 17, 20, 7]
+    expect(counts.map((count, i) => Math.min(count, least[i] ?? 0))).toEqual(least)
   })
 })
 

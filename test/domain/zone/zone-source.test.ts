@@ -10,11 +10,9 @@ import {
   BUNDLED_ZONES_VERSION,
 } from '../../../packages/server/src/adapters/zones/bundled-zones.generated.ts'
 import { packZones, unpackZones } from '../../../packages/server/src/adapters/zones/zone-bundle.ts'
-import {
-  compareZoneVersions,
-  readZoneVersion,
-} from '../../../packages/server/src/adapters/zones/zone-directory.ts'
+import { readZoneVersion } from '../../../packages/server/src/adapters/zones/zone-directory.ts'
 import { openZoneSource } from '../../../packages/server/src/adapters/zones/zone-source.ts'
+import { compareZoneVersions } from '../../../packages/server/src/domain/zone/zone-data.ts'
 import { resolveZone, suggestZones } from '../../../packages/server/src/domain/zone/zone-lookup.ts'
 
 const bundle = unpackZones(BUNDLED_ZONES_BASE64)

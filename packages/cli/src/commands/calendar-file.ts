@@ -21,7 +21,7 @@ export async function calendarsOf(
   const compiled: CompiledCalendar[] = []
   const faults: ScheduleFault[] = []
   for (const [index, file] of files.entries()) {
-    const value = valueOf(await readText(file, where.flag, io), file, where.flag)
+    const value = calendarValue(await readText(file, where.flag, io), file, where.flag)
     const fallbackName = basename(file).replace(/\.\w+$/, '') || 'calendar'
     const options = { zoneName: where.zoneName, fallbackName, zones: evaluator.zones }
     const calendar = evaluator.compileCalendar(value, options)
@@ -35,7 +35,8 @@ export async function calendarsOf(
   return compiled
 }
 
-function valueOf(text: string, file: string, flag: string): unknown {
+/** What a file says, unchecked; the text of an iCalendar file is a calendar of that alone. */
+export function calendarValue(text: string, file: string, flag: string): unknown {
   if (/^\s*BEGIN:VCALENDAR/i.test(text)) return { ics: text }
   try {
     return parse(text) as unknown

@@ -8,10 +8,11 @@ import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
 import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
+import { backfillRunShape } from '../output/backfill-shapes.ts'
 import { attemptWords, olderAttempts, runShape, runSummaryShape } from '../output/shapes.ts'
 import { plain, plainLines } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
-import { findJob, findJobId, findScheduleId, isId, runId } from '../resolve-name.ts'
+import { backfillId, findJob, findJobId, findScheduleId, isId, runId } from '../resolve-name.ts'
 import {
   given,
   inputFlag,
@@ -62,21 +63,24 @@ async function list(call: Call): Promise<undefined> {
   const state = statesFromFlag(call)
   const job = call.flags.text('job')
   const schedule = call.flags.text('schedule')
+  const backfill = call.flags.text('backfill')
   const query = {
     ...pageQuery(call),
     ...given({
       state,
       jobId: job === undefined ? undefined : await findJobId(client, job),
       scheduleId: schedule === undefined ? undefined : await findScheduleId(client, schedule),
+      backfillId: backfill === undefined ? undefined : backfillId(backfill),
       createdAfter: call.flags.pastInstant('since'),
       createdBefore: call.flags.pastInstant('until'),
     }),
   }
-  const filtered = call.flags.given(['state', 'job', 'schedule', 'since', 'until']).length > 0
+  const filtered = call.flags.given(['state', 'job', 'schedule', 'backfill', 'since', 'until']).length > 0
   const empty = filtered
     ? 'No runs match. See all: belfry run list'
     : 'No runs yet. Run a job now: belfry run create JOB, or a schedule: belfry schedule trigger SCHEDULE'
-  await printList(call, client.runs.list(query), runSummaryShape, empty)
+  const shape = backfill === undefined ? runSummaryShape : backfillRunShape
+  await printList(call, client.runs.list(query), shape, empty)
 }
 
 async function get(call: Call): Promise<undefined> {
@@ -157,6 +161,7 @@ const lookCommands: readonly Command[] = [
         value: 'schedule',
         summary: 'Only of this schedule (name, or id also of a deleted one)',
       },
+      { name: 'backfill', value: 'id', summary: 'Only of this backfill; shows what each was planned for' },
       { name: 'since', value: 'time', summary: 'Made from this time on: 1h (ago), or 2026-12-01T00:00:00Z' },
       { name: 'until', value: 'time', summary: 'Made before this time' },
       ...listFlags,

@@ -12,7 +12,7 @@ import { UsageError } from '../exit-codes.ts'
 import { toJsonLine } from '../output/structured.ts'
 import type { Stream } from '../io.ts'
 import type { Evaluator } from './schedule-evaluator.ts'
-import { scheduleInput, utcText } from './schedule-evaluator.ts'
+import { isWritable, scheduleInput, utcText } from './schedule-evaluator.ts'
 import { given } from './shared.ts'
 
 type Case = Readonly<Record<string, unknown>> & { readonly id: string | number }
@@ -92,12 +92,12 @@ const refusal = (pointer: string, message: string): Answer => ({ fault: { pointe
 function timeOf(
   text: string | undefined,
   pointer: string,
-  { parseAt, zones, resolveZone }: Evaluator,
+  { parseInstant, zones, resolveZone }: Evaluator,
 ): number | ScheduleFault | undefined {
   if (text === undefined) return undefined
   const utc = resolveZone(zones, 'UTC')
   if (!utc.ok) return { pointer, message: utc.error }
-  const parsed = parseAt(text, utc.value)
+  const parsed = parseInstant(text, utc.value)
   return parsed.ok ? parsed.value.instantMs : { pointer, message: parsed.error.message }
 }
 
@@ -110,7 +110,7 @@ function countOf(entry: Case): number {
 function nextTimes(schedule: Schedule, fromMs: number, count: number): string[] {
   const times: string[] = []
   let timeMs = schedule.next(fromMs)
-  while (timeMs !== null && times.length < count) {
+  while (timeMs !== null && isWritable(timeMs) && times.length < count) {
     times.push(utcText(timeMs))
     timeMs = schedule.next(timeMs)
   }

@@ -20,15 +20,14 @@ import {
   policyFlags,
   retryFromFlags,
 } from './job-flags.ts'
+import { calendarUseFlags, calendarUseFromFlags } from './schedule-calendars.ts'
+import { policiesFromScheduleFlags, schedulePolicyFlags } from './schedule-policies.ts'
 import {
-  catchUpFromFlags,
   checkRate,
   ifPastFlag,
-  lateFlags,
-  otherPolicies,
+  newTimingFromFlags,
   scheduleFieldFlags,
   timingFlags,
-  timingFromFlags,
 } from './schedule-timing.ts'
 import { given, inputFlag, sayChange } from './shared.ts'
 
@@ -44,7 +43,7 @@ async function jobName(call: Call): Promise<string | undefined> {
 }
 
 async function bodyFromFlags(call: Call): Promise<NamelessBody> {
-  const timing = timingFromFlags(call)
+  const timing = newTimingFromFlags(call)
   if ((timing.at ?? timing.every ?? timing.cron) === undefined) {
     throw new UsageError("say when: --every 5m, --cron '0 2 * * *' or --at 2026-12-01T02:30:00Z")
   }
@@ -59,13 +58,13 @@ async function bodyFromFlags(call: Call): Promise<NamelessBody> {
     throw new UsageError(`--${ofJob} belongs to the job: use belfry job update ${job ?? ''}`)
   return {
     ...timing,
-    ...otherPolicies(call),
+    ...calendarUseFromFlags(call),
+    ...policiesFromScheduleFlags(call),
     ...policiesFromFlags(call),
     ...given({
       startAt: call.flags.instant('start'),
       endAt: call.flags.instant('end'),
       ifPast: call.flags.choice('if-past', ['reject', 'runNow']),
-      catchUp: catchUpFromFlags(call),
       handler,
       job,
       retry: retryFromFlags(call),
@@ -125,7 +124,8 @@ export const scheduleCreateCommand: Command = {
     ...handlerFlags,
     { name: 'job', value: 'name', summary: 'Run this job instead of --http' },
     inputFlag,
-    ...lateFlags,
+    ...calendarUseFlags,
+    ...schedulePolicyFlags,
     ...policyFlags,
   ],
   effect: 'change',
@@ -145,6 +145,18 @@ export const scheduleCreateCommand: Command = {
       command:
         "belfry schedule create close --dialect quartz --cron '0 30 2 L * ?' --zone Europe/Berlin" +
         ' --dst-gap skip --job report',
+    },
+    {
+      words: 'Ten times and then no more; wait for the run before, and stop when three have failed',
+      command:
+        'belfry schedule create probe --every 1h --run-limit 10 --overlap buffer_one ' +
+        '--pause-after-failures 3 --job probe',
+    },
+    {
+      words: 'On the last business day of the month, on the one before where that is a holiday',
+      command:
+        "belfry schedule create payroll --cron '0 9 LW * *' --zone Europe/Berlin --skip-on holidays" +
+        ' --on-excluded previous_business_day --job payroll',
     },
     {
       words: 'Once, ten minutes from now, with an input',

@@ -42,6 +42,12 @@ export function scheduleInput(
   }
 }
 
+const firstWritableMs = Date.parse('0001-01-01T00:00:00Z')
+const endOfWritableMs = Date.UTC(10_000, 0, 1)
+
+/** Years have four digits: what is planned outside them cannot be written, and is not listed. */
+export const isWritable = (timeMs: number): boolean => timeMs >= firstWritableMs && timeMs < endOfWritableMs
+
 /** "2026-03-29T01:00:00Z": UTC, to the second. */
 export const utcText = (timeMs: number): string =>
   `${new Date(Math.floor(timeMs / 1_000) * 1_000).toISOString().slice(0, -5)}Z`

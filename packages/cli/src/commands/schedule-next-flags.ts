@@ -9,6 +9,7 @@ import type {
   ScheduleFault,
   ScheduleSpec,
 } from '@belfry/server/schedule'
+import { onExcludedPolicies } from '@belfry/contract'
 import type { Call, FlagSpec } from '../command.ts'
 import { InputError, UsageError } from '../exit-codes.ts'
 import { instant } from '../values.ts'
@@ -59,6 +60,12 @@ export const nextFlags: readonly FlagSpec[] = [
   },
   { name: 'only-on', value: 'file', repeat: true, summary: 'Keep only what this calendar covers' },
   {
+    name: 'on-excluded',
+    value: 'policy',
+    choices: onExcludedPolicies,
+    summary: 'What becomes of a time that is left out; skip if not given',
+  },
+  {
     name: 'batch',
     value: 'file',
     summary: 'Answer every case of a JSON file, one JSON line each; see the reference of schedules',
@@ -80,6 +87,7 @@ export const nextFieldFlags: Readonly<Record<string, string>> = {
   '/dayMatch': '--day-match',
   '/skipOn': '--calendar',
   '/onlyOn': '--only-on',
+  '/onExcluded': '--on-excluded',
 }
 
 export type Asked = {
@@ -143,7 +151,7 @@ function dstOf(call: Call): DstChoice | undefined {
 /** An instant, or a wall time of the schedule's zone. */
 function timeOf(
   call: Call,
-  { zones, parseAt, resolveZone }: Evaluator,
+  { zones, parseAt, parseInstant, resolveZone }: Evaluator,
   name: string,
   pointer: string,
   zoneName = 'UTC',
@@ -157,7 +165,8 @@ function timeOf(
     const faults = [{ pointer, message }]
     return bound ? invalid(faults) : new InputError('invalid_request', `--${name} is not a time.`, faults)
   }
-  const parsed = parseAt(counted(call, `--${name}`, text, fault), zone.value)
+  const read = bound ? parseAt : parseInstant
+  const parsed = read(counted(call, `--${name}`, text, fault), zone.value)
   if (parsed.ok) return parsed.value.instantMs
   throw fault(parsed.error.message)
 }

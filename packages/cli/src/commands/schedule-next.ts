@@ -2,6 +2,7 @@
  * `belfry schedule next`: when a schedule fires, in words and times, with what people misread in it. Offline:
  * it asks no server, needs no context, and works from the zone data of this machine.
  */
+import { onExcludedPolicies } from '@belfry/contract'
 import type { KeptTimes, Schedule } from '@belfry/server/schedule'
 import type { Call, Command } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
@@ -11,7 +12,7 @@ import { relativeWords } from '../output/times.ts'
 import { calendarsOf } from './calendar-file.ts'
 import { answerBatch } from './schedule-batch.ts'
 import type { Evaluator } from './schedule-evaluator.ts'
-import { loadEvaluator, utcText } from './schedule-evaluator.ts'
+import { isWritable, loadEvaluator, utcText } from './schedule-evaluator.ts'
 import type { Asked } from './schedule-next-flags.ts'
 import { askedByFlags, invalid, nextFieldFlags, nextFlags } from './schedule-next-flags.ts'
 
@@ -23,13 +24,13 @@ async function next(call: Call): Promise<undefined> {
   const asked = askedByFlags(call, evaluator)
   const compiled = evaluator.compile(asked.spec, { ...asked.bounds, zones: evaluator.zones })
   if (!compiled.ok) throw invalid(compiled.error)
-  const schedule = compiled.value
-  const kept = await timesOf(call, evaluator, asked, schedule)
+  const schedule = await underCalendars(call, evaluator, compiled.value)
+  const kept = keptOf(asked, schedule)
   const warnings = [
     ...schedule.warnings(asked.fromMs).map(({ code, message, atMs }) => ({
       code,
       message,
-      at: atMs === null ? null : utcText(atMs),
+      at: atMs === null || !isWritable(atMs) ? null : utcText(atMs),
     })),
     ...walkWarning(kept),
   ]
@@ -56,25 +57,37 @@ async function batch(call: Call, evaluator: Evaluator): Promise<undefined> {
 
 const hasCalendars = (call: Call): boolean => call.flags.given(['calendar', 'only-on']).length > 0
 
-async function timesOf(
-  call: Call,
-  evaluator: Evaluator,
-  asked: Asked,
-  schedule: Schedule,
-): Promise<KeptTimes> {
+/** The schedule under the calendars of the flags; faults point at the fields that name them. */
+async function underCalendars(call: Call, evaluator: Evaluator, schedule: Schedule): Promise<Schedule> {
   const { zoneName } = schedule
   const read = (name: string, pointer: string) =>
     calendarsOf(call.flags.list(name), { flag: `--${name}`, pointer, zoneName }, evaluator, call.io)
   const calendars = { skipOn: await read('calendar', '/skipOn'), onlyOn: await read('only-on', '/onlyOn') }
-  return asked.direction === 'next'
-    ? schedule.nextOutside(calendars, asked.fromMs, asked.count)
-    : schedule.previousOutside(calendars, asked.fromMs, asked.count)
+  const onExcluded = call.flags.choice('on-excluded', onExcludedPolicies) ?? 'skip'
+  if (onExcluded !== 'skip' && calendars.skipOn.length + calendars.onlyOn.length === 0)
+    throw new UsageError(
+      '--on-excluded says what becomes of times that --calendar or --only-on leave out; give one',
+    )
+  const found = schedule.under({ ...calendars, onExcluded })
+  if (!found.ok) throw invalid(found.error)
+  return found.value
 }
 
-const shownExclusion = ({ timeMs, calendar, reason }: KeptTimes['excluded'][number]) => ({
+function keptOf({ direction, fromMs, count }: Asked, schedule: Schedule): KeptTimes {
+  const kept =
+    direction === 'next' ? schedule.runningAfter(fromMs, count) : schedule.runningBefore(fromMs, count)
+  return {
+    ...kept,
+    times: kept.times.filter(isWritable),
+    excluded: kept.excluded.filter(({ timeMs }) => isWritable(timeMs)),
+  }
+}
+
+const shownExclusion = ({ timeMs, calendar, reason, movedToMs }: KeptTimes['excluded'][number]) => ({
   at: utcText(timeMs),
   calendar,
   reason,
+  ...(movedToMs === undefined ? {} : { movedTo: utcText(movedToMs) }),
 })
 
 function walkWarning({ complete, excludedCount }: KeptTimes): readonly Warning[] {
@@ -100,9 +113,10 @@ function linesFor(
     '',
     ...(kept.times.length === 0 ? [none] : timesTable(call, zones.get(schedule.zoneName), schedule, kept)),
     ...(kept.excluded.length === 0 ? [] : ['']),
-    ...kept.excluded.map(
-      ({ timeMs, reason }) => `${paint('left out:', 'busy')} ${utcText(timeMs)}, ${plain(reason)}`,
-    ),
+    ...kept.excluded.map(({ timeMs, reason, movedToMs }) => {
+      const moved = movedToMs === undefined ? '' : `; moved to ${utcText(movedToMs)}`
+      return `${paint('left out:', 'busy')} ${utcText(timeMs)}, ${plain(reason)}${moved}`
+    }),
     ...(kept.excludedCount > kept.excluded.length ? [`… and ${kept.excludedCount} in all`] : []),
     ...(warnings.length === 0 ? [] : ['']),
     ...warnings.map(({ code, message }) => `${paint('warning:', 'busy')} ${plain(message)} (${code})`),

@@ -75,11 +75,13 @@ const infinitives = {
   Kept: 'keep',
   Made: 'make',
   Paused: 'pause',
+  Put: 'put',
   Resumed: 'resume',
   Revoked: 'revoke',
   Set: 'set',
   Started: 'start',
   Using: 'use',
+  Woke: 'wake',
 } as const
 
 type Verb = keyof typeof infinitives

@@ -89,13 +89,41 @@ function dstWords({ gap, overlap }: NonNullable<Schedule['dst']>): string {
   return parts.flat().join(', ')
 }
 
+function sleepWords({ sleepUntil, sleepReason }: Schedule, clock: Clock): string {
+  const why = sleepReason === null || sleepReason === '' ? '' : ` (${sleepReason})`
+  return `until ${maybeTime(sleepUntil, clock)}${why}`
+}
+
+/** A planned time, and whether it will be skipped. */
+function plannedWords({ sleepUntil }: Schedule, at: string | null, clock: Clock): string {
+  const asleep = at !== null && sleepUntil !== null && Date.parse(at) < Date.parse(sleepUntil)
+  return `${maybeTime(at, clock)}${asleep ? ', skipped' : ''}`
+}
+
+function delayWords({ jitterMs, flexibleWindowMs }: Schedule): string {
+  if (jitterMs > 0) return `jitter, up to ${durationWords(jitterMs)}, each time anew`
+  return flexibleWindowMs > 0 ? `flexible window, a fixed part of ${durationWords(flexibleWindowMs)}` : 'none'
+}
+
+/** What ends it or stops it, as far as anything does. */
+function endWords(schedule: Schedule): (readonly [string, string])[] {
+  const { runLimit, runCount, pauseAfterFailures, afterCompletion } = schedule
+  const failed =
+    pauseAfterFailures === 1 ? 'after a failed run' : `after ${pauseAfterFailures} failed runs in a row`
+  return [
+    ...(runLimit === null ? [] : [['Run limit', `${runCount} of ${runLimit} runs started`] as const]),
+    ...(pauseAfterFailures === null ? [] : [['Pauses', failed] as const]),
+    ...(afterCompletion === 'keep' ? [] : [['When completed', 'deleted; its history stays'] as const]),
+  ]
+}
+
 export const scheduleSummaryShape: Shape<ScheduleSummary> = {
   name: (schedule) => schedule.name,
   columns: [
     { title: 'NAME', cell: (schedule) => schedule.name, flexible: true },
     { title: 'WHEN', cell: whenWords, flexible: true },
     { title: 'JOB', cell: (schedule) => schedule.job, flexible: true },
-    { title: 'STATE', cell: (schedule) => state(schedule.state) },
+    { title: 'STATE', cell: ({ state: it, sleepUntil }) => state(it, sleepUntil === null ? null : 'asleep') },
     { title: 'NEXT', cell: (schedule, clock) => maybeTime(schedule.nextAt, clock) },
   ],
   fields: () => [],
@@ -116,17 +144,19 @@ export const scheduleShape: Shape<Schedule> = {
       ...schedule.warnings.map(({ code, message }) => ['Warning', `${message} (${code})`] as const),
       ...schedule.notes.map((note) => ['Note', note] as const),
       ['State', state(schedule.state, schedule.pausedReason === '' ? null : schedule.pausedReason)],
-      ['Next', maybeTime(schedule.nextAt, clock)],
-      ...schedule.upcoming.slice(1).map((at) => ['Then', timeWithDistance(at, clock)] as const),
+      ...(schedule.sleepUntil === null ? [] : [['Asleep', sleepWords(schedule, clock)] as const]),
+      ['Next', plannedWords(schedule, schedule.nextAt, clock)],
+      ...schedule.upcoming.slice(1).map((at) => ['Then', plannedWords(schedule, at, clock)] as const),
       ['Job', schedule.job],
       ['From', maybeTime(schedule.startAt, clock)],
       ['Until', maybeTime(schedule.endAt, clock)],
-      ['Jitter', schedule.jitterMs === 0 ? 'none' : `up to ${durationWords(schedule.jitterMs)}`],
+      ['Delay', delayWords(schedule)],
       [
         'Catch-up',
         `${catchUp.policy}, back to ${durationWords(catchUp.windowMs)}, at most ${catchUp.maxRuns} runs`,
       ],
       ['Overlap', schedule.overlap],
+      ...endWords(schedule),
       ['Input', schedule.input === null ? '-' : JSON.stringify(schedule.input)],
       ['Changed', timeWithDistance(schedule.updatedAt, clock)],
     ]
@@ -201,16 +231,28 @@ export function attemptWords(attempt: Attempt, clock: Clock): string {
   return `${attempt.outcome}${took}${status}, started ${timeWords(attempt.startedAt, clock)}`
 }
 
+/** "skipped (asleep: stock-taking)". */
+function outcomeCell({ outcome, reason, detail }: Occurrence): Cell {
+  return state(outcome, reason === null || detail === null ? reason : `${reason}: ${detail}`)
+}
+
 export const occurrenceShape: Shape<Occurrence> = {
   name: (occurrence) => occurrence.scheduledFor,
   columns: [
     { title: 'PLANNED FOR', cell: (occurrence, clock) => timeWithDistance(occurrence.scheduledFor, clock) },
-    { title: 'OUTCOME', cell: (occurrence) => state(occurrence.outcome, occurrence.reason), flexible: true },
+    { title: 'OUTCOME', cell: outcomeCell, flexible: true },
     { title: 'STANDS FOR', cell: (occurrence) => String(occurrence.missedCount), align: 'right' },
     { title: 'LATE', cell: (occurrence) => durationWords(occurrence.lateMs), align: 'right' },
-    { title: 'RUN', cell: (occurrence) => occurrence.runId ?? '-' },
+    { title: 'RUN', cell: runsWords },
   ],
   fields: () => [],
+}
+
+/** Its own run; where it has none, the newest that ran for this time later on. */
+function runsWords({ runId, laterRunIds }: Occurrence): string {
+  const [newest] = laterRunIds
+  if (newest === undefined) return runId ?? '-'
+  return runId === null ? `${newest} (later)` : `${runId} (and ${laterRunIds.length} later)`
 }
 
 export const tenantShape: Shape<Tenant> = {

@@ -6,14 +6,21 @@
 import { hostname } from 'node:os'
 import { createHttpHandler } from '../adapters/handlers/http/http-handler.ts'
 import type { Config } from '../config/schema.ts'
+import type { Backfiller } from '../engine/backfiller.ts'
+import { createBackfiller } from '../engine/backfiller.ts'
+import type { DatabaseClock } from '../engine/database-clock.ts'
 import { createDatabaseClock } from '../engine/database-clock.ts'
+import type { Elector } from '../engine/elector.ts'
 import { createElector } from '../engine/elector.ts'
 import type { FairTags } from '../engine/fair-tags.ts'
 import { createPruner } from '../engine/pruner.ts'
+import type { Replanner } from '../engine/replanner.ts'
+import { createReplanner } from '../engine/replanner.ts'
 import { createRescuer } from '../engine/rescuer.ts'
 import { createScheduler } from '../engine/scheduler.ts'
 import type { Worker } from '../engine/worker.ts'
 import { createWorker } from '../engine/worker.ts'
+import type { CalendarShelf } from '../ports/calendars.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EgressAgent } from '../ports/egress.ts'
 import type { EventSink } from '../ports/event-sink.ts'
@@ -23,9 +30,11 @@ import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
+import { createPostgresBackfilling } from '../postgres/backfilling.ts'
 import { createPostgresFiring } from '../postgres/firing.ts'
 import { createPostgresLeadership } from '../postgres/leadership.ts'
 import { createPostgresMaintenance } from '../postgres/maintenance.ts'
+import { createPostgresReplans } from '../postgres/replans.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
 import { createPostgresTimerIndex } from '../postgres/timer-index.ts'
@@ -43,6 +52,8 @@ export interface EngineParts {
   readonly hints: Hints
   readonly tags: FairTags
   readonly zones: ZoneSource
+  /** Of the process. */
+  readonly shelf: CalendarShelf
   readonly egress: EgressAgent
 }
 
@@ -52,6 +63,9 @@ export interface Engine {
   stop(): Promise<void>
   /** Undefined where this process is no worker. */
   readonly worker: Worker | undefined
+  /** Undefined where this process is no scheduler. */
+  readonly scheduling: Pick<Scheduling, 'elector' | 'replanner' | 'backfiller'> | undefined
+  readonly databaseClock: DatabaseClock
 }
 
 export function createEngine(parts: EngineParts): Engine {
@@ -59,7 +73,8 @@ export function createEngine(parts: EngineParts): Engine {
   const databaseClock = createDatabaseClock(parts.clock)
   const shared = { ...parts, databaseClock, host: hostname(), version }
   const store = createPostgresRunStore({ db: parts.db, heartbeats: parts.leases })
-  const firing = config.roles.includes('scheduler') ? schedulerServices(shared) : []
+  const scheduling = config.roles.includes('scheduler') ? schedulerServices(shared) : undefined
+  const firing = scheduling?.services ?? []
   const upkeep: Service[] = config.roles.includes('scheduler')
     ? [
         createRescuer({ ...parts, store, intervalMs: config.rescueMs }),
@@ -88,6 +103,8 @@ export function createEngine(parts: EngineParts): Engine {
 
   return {
     worker,
+    scheduling,
+    databaseClock,
     async start() {
       for (const service of [...upkeep, ...firing]) await service.start()
       await worker?.start()
@@ -102,27 +119,49 @@ export function createEngine(parts: EngineParts): Engine {
   }
 }
 
+interface Scheduling {
+  /** In the order of their start. */
+  readonly services: readonly Service[]
+  readonly elector: Elector
+  readonly replanner: Replanner
+  readonly backfiller: Backfiller
+}
+
 type SchedulerParts = EngineParts & {
-  readonly databaseClock: ReturnType<typeof createDatabaseClock>
+  readonly databaseClock: DatabaseClock
   readonly host: string
   readonly version: string
 }
 
 /** The elector first: it says which shards the scheduler may act for. */
-function schedulerServices(parts: SchedulerParts): Service[] {
+function schedulerServices(parts: SchedulerParts): Scheduling {
+  const nodeId = parts.ids.uuidv7(parts.clock.nowMs())
+  const firing = createPostgresFiring(parts.db, parts.zones.dataVersion, parts.shelf)
   const elector = createElector({
     ...parts,
     leadership: createPostgresLeadership(parts.leases),
-    nodeId: parts.ids.uuidv7(parts.clock.nowMs()),
+    nodeId,
     termMs: parts.config.termMs,
   })
   const scheduler = createScheduler({
     ...parts,
     elector,
     timers: createPostgresTimerIndex(parts.db),
-    firing: createPostgresFiring(parts.db),
+    firing,
   })
-  return [elector, scheduler]
+  const backfiller = createBackfiller({
+    ...parts,
+    elector,
+    backfilling: createPostgresBackfilling(parts.db),
+    firing,
+    retentionDays: parts.config.retentionDays,
+  })
+  const replanner = createReplanner({
+    ...parts,
+    nodeId,
+    store: createPostgresReplans(parts.db, parts.shelf),
+  })
+  return { services: [elector, scheduler, backfiller, replanner], elector, replanner, backfiller }
 }
 
 function workerSettings(config: Config) {

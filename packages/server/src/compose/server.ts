@@ -10,13 +10,15 @@
 import type { Logger } from 'pino'
 import { systemClock } from '../adapters/system/clock.ts'
 import { createSystemIds, systemRandom } from '../adapters/system/ids.ts'
-import { openZoneSource } from '../adapters/zones/zone-source.ts'
+import { openZoneSource, zoneDataOnDisk, zoneDirectories } from '../adapters/zones/zone-source.ts'
 import { connectionShares } from '../config/connection-shares.ts'
 import type { Config } from '../config/schema.ts'
+import { createCalendarShelf } from '../engine/calendar-shelf.ts'
 import { createFairTags } from '../engine/fair-tags.ts'
 import { createLocalHints } from '../engine/local-hints.ts'
 import type { Api } from '../http/api.ts'
 import { createApi } from '../http/api.ts'
+import type { CalendarShelf } from '../ports/calendars.ts'
 import type { EgressAgent } from '../ports/egress.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
@@ -35,10 +37,11 @@ import { createEventLog } from '../telemetry/event-log.ts'
 import { createEventFanOut } from '../telemetry/fan-out.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
-import type { ReadinessCheck } from '../telemetry/ops-server.ts'
+import type { ReadinessCheck, StatusReport } from '../telemetry/ops-server.ts'
 import { createOps } from '../telemetry/ops-server.ts'
 import type { Engine } from './engine.ts'
 import { createEngine } from './engine.ts'
+import { statusReports } from './status-reports.ts'
 import type { Store } from './store.ts'
 import { openStore } from './store.ts'
 import type { UndoStep } from './unwind.ts'
@@ -69,7 +72,8 @@ export async function startServer(options: {
   const metrics = createMetrics({ version })
   const starting = { name: 'started', check: () => Promise.reject(new Error('the server is still starting')) }
   const checks: ReadinessCheck[] = [starting]
-  const ops = createOps({ metrics, checks })
+  const reports: StatusReport[] = []
+  const ops = createOps({ version, metrics, checks, reports })
   const undo: UndoStep[] = []
   const stopAll = () => unwind(undo, { clock: systemClock, logger, budgetMs: config.drainMs + stopMarginMs })
   try {
@@ -91,6 +95,7 @@ export async function startServer(options: {
     undo.push({ name: 'the engine', undo: () => parts.engine.stop() })
     await parts.engine.start()
     checks.splice(0, 1, ...parts.checks)
+    reports.push(...parts.reports)
     let stopping: Promise<void> | undefined
     const stop = (): Promise<void> => {
       ops.drain()
@@ -118,6 +123,7 @@ export async function orStop<T>(server: BelfryServer, work: Promise<T>): Promise
 interface Parts {
   readonly engine: Engine
   readonly checks: readonly ReadinessCheck[]
+  readonly reports: readonly StatusReport[]
   readonly hints: Startable
   readonly egress: EgressAgent
   /** Undefined where this process has no role `api`. */
@@ -147,9 +153,12 @@ function assemble(config: Config, logger: Logger, store: Store, metrics: Metrics
   // not on the connections of the API: a request waits for it while it holds one
   const progress = createPostgresQueueProgress(db ?? leases)
   const tags = createFairTags({ clock: systemClock, progress })
-  const shared = { ids, hints, egress, events, tags, zones: openZoneSource() }
+  const directories = zoneDirectories(config.zoneDirectory)
+  const zones = openZoneSource(directories)
+  const shelf = createCalendarShelf()
+  const shared = { ids, hints, egress, events, tags, zones }
   const timing = { clock: systemClock, random: systemRandom }
-  const engine = createEngine({ ...shared, ...timing, config, db: db ?? leases, leases })
+  const engine = createEngine({ ...shared, ...timing, shelf, config, db: db ?? leases, leases })
   const pools = [leases, api, db].filter((each) => each !== undefined)
   readGauges(metrics, pools, engine)
   return {
@@ -159,9 +168,11 @@ function assemble(config: Config, logger: Logger, store: Store, metrics: Metrics
       { name: 'database_takes_writes', check: () => checkWritable(leases) },
       { name: 'schema', check: createSchemaCheck(leases) },
     ],
+    reports: statusReports({ db: leases, engine, zones, zonesOnDisk: () => zoneDataOnDisk(directories) }),
     hints,
     egress,
-    createApi: api && (() => openApi(api, metrics, logger, shared)),
+    createApi:
+      api && (() => openApi(api, metrics, logger, shelf, { ...shared, retentionDays: config.retentionDays })),
   }
 }
 
@@ -169,15 +180,17 @@ function openApi(
   db: Database,
   metrics: Metrics,
   logger: Logger,
+  shelf: CalendarShelf,
   shared: Pick<Parameters<typeof createApi>[0], 'ids' | 'hints' | 'egress' | 'tags' | 'zones'> & {
     events: EventSink
+    retentionDays: number
   },
 ): Promise<Api> {
   return createApi({
     ...shared,
     version,
     logger,
-    catalog: createPostgresCatalog({ db }),
+    catalog: createPostgresCatalog({ db, dataVersion: shared.zones.dataVersion, shelf }),
     authenticator: createAuthenticator({ directory: createKeyDirectory({ db }), clock: systemClock }),
     mint: keyMint,
     observer: metrics.requests,
@@ -207,7 +220,8 @@ function readGauges(metrics: Metrics, pools: readonly Database[], engine: Engine
       waiting: sum((each) => each.waiting),
     }
   })
-  const { worker } = engine
+  const { worker, scheduling } = engine
+  if (scheduling !== undefined) metrics.readBackfills(scheduling.backfiller.stats)
   if (worker === undefined) return
   metrics.readSlots(() => {
     const { slots, busy } = worker.stats()

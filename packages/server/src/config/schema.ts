@@ -132,6 +132,14 @@ export const configSchema = z.strictObject({
     .meta(about('How long a silent scheduler keeps its shards; renewed at a third of it')),
   rescueMs: whole(200, 600_000).default(5_000).meta(about('How often lost runs are looked for')),
   retentionDays: whole(2, 3_650).default(30).meta(about('Days that runs, attempts and occurrences are kept')),
+  zoneDirectory: text
+    .optional()
+    .meta(
+      about(
+        'Compiled time zone data to look for before that of the system; used where it is not older than ' +
+          'what comes with Belfry',
+      ),
+    ),
   egressAllow: list(cidr)
     .default([])
     .meta(

@@ -1,54 +1,37 @@
 /**
  * What a fire does, decided from data alone: which planned times came due between the timer's own and now,
- * what becomes of each (catch-up and overlap policy), and the next planned time. Written down by
- * postgres/firing.ts.
+ * what becomes of each (fire-policy.ts), and the next planned time. Written down by postgres/firing.ts.
  *
  * Invariants: the timer's own planned time always gets a row; the next one is strictly after every due one,
- * and due after now; the work and the number of rows are bounded, however long the outage was and however
- * short the period.
+ * and due after now; the work and the number of rows are bounded, however long the outage was, however short
+ * the period, and however much a calendar excludes.
  */
-import type { CompiledSchedule } from './schedule/schedule-spec.ts'
-import { jitterMs } from './schedule/jitter.ts'
+import type {
+  DecidedOccurrence,
+  DelayPolicy,
+  FirePolicy,
+  FireTimes,
+  Judge,
+  PlannedTime,
+} from './fire-policy.ts'
+import { createJudge, mostCaughtUp } from './fire-policy.ts'
+import { createSums, isQuiet, type Sums } from './fire-sums.ts'
+import { flexibleDelayMs, jitterMs } from './schedule/jitter.ts'
 
-/** Under the policy `none` a planned time that is later than this is missed. */
-export const catchUpGraceMs = 60_000
-/** As many planned times can be within the grace: the shortest period is a second. */
-const mostInGrace = catchUpGraceMs / 1_000 + 1
 /**
- * Missed planned times that get a row each; older ones share one row. Few, because an outage leaves them to
- * every schedule at once, and what is due now waits for the same database.
+ * Planned times without a run that get a row each; older ones share one row a kind. Few, because an outage
+ * leaves them to every schedule at once, and what is due now waits for the same database.
  */
 export const maxMissedRows = 50
 /**
  * Planned times of a calendar schedule are counted one by one up to this; beyond, the count is a lower bound.
  */
 export const maxCounted = 100_000
-
-/** The policies of a schedule that a fire needs; part of SchedulePlan. */
-export interface FirePolicy {
-  readonly scheduleId: string
-  readonly jitterMs: number
-  readonly catchUp: {
-    readonly policy: 'latest' | 'all' | 'none'
-    readonly windowMs: number
-    readonly maxRuns: number
-  }
-  readonly overlap: 'skip' | 'allow'
-}
-
-export interface PlannedTime {
-  /** Nominal time: the identity of the occurrence. */
-  readonly scheduledForMs: number
-  /** Nominal time plus jitter. */
-  readonly dueAtMs: number
-}
-
-export interface DecidedOccurrence extends PlannedTime {
-  readonly outcome: 'ran' | 'skipped' | 'missed'
-  readonly reason: 'overlap' | 'catch_up_latest' | 'catch_up_none' | 'catch_up_window' | null
-  /** More than 1: this row stands for so many planned times, itself the first of them. */
-  readonly missedCount: number
-}
+/**
+ * Older planned times of a schedule with calendars that are looked at one by one, for some that may run and
+ * to tell the excluded ones from the missed ones; what is older still is counted as the timer's own time is.
+ */
+export const maxLookedAt = 5_000
 
 export interface DecidedFire {
   /** In the order of their times, at least one. */
@@ -57,36 +40,39 @@ export interface DecidedFire {
   readonly next: PlannedTime | null
 }
 
-type Times = Pick<CompiledSchedule, 'next' | 'missedBetween'>
-
 /**
  * Decides a fire of `timer` at `nowMs`. A `nowMs` before the timer's due instant (a clock that is behind) is
  * taken as that instant: whether the timer is due was decided elsewhere, and the chain of planned times must
  * not break over it.
  */
-export function planFire(policy: FirePolicy, times: Times, timer: PlannedTime, nowMs: number): DecidedFire {
+export function planFire(
+  policy: FirePolicy,
+  times: FireTimes,
+  timer: PlannedTime,
+  nowMs: number,
+): DecidedFire {
   const atMs = Math.max(nowMs, timer.dueAtMs)
+  const judge = createJudge(policy, times, atMs)
   const second = plannedTimeAfter(policy, times, timer.scheduledForMs)
-  if (second === null || second.dueAtMs > atMs) {
-    return { occurrences: decide(policy, [timer], atMs), next: second }
-  }
+  if (second === null || second.dueAtMs > atMs) return { occurrences: [judge.judge(timer)], next: second }
   const latestMs = latestDue(policy, times, second.scheduledForMs, atMs)
-  const mayRun = policy.catchUp.policy === 'all' ? policy.catchUp.maxRuns : mostInGrace
-  const limit = maxMissedRows + mayRun
+  const limit = maxMissedRows + mostCaughtUp(policy)
   const newest = newestTimes(times, timer.scheduledForMs, latestMs, limit, second.scheduledForMs)
-  const later = newest.map((scheduledForMs) => planned(policy, times, scheduledForMs))
   const whole = newest[0] === second.scheduledForMs
-  const decided = decide(policy, whole ? [timer, ...later] : later, atMs)
+  const later = newest.map((scheduledForMs) => planned(policy, times, scheduledForMs))
+  const rows = judgeAll(judge, whole ? [timer, ...later] : later)
+  const sums = createSums()
+  const older = whole ? [] : judgeOlder({ policy, times, timer, judge, sums }, newest[0] ?? latestMs)
   return {
-    occurrences: whole && decided.length <= maxMissedRows ? decided : summed(timer, decided, times),
+    occurrences: inOrder([...older, ...withoutOldQuiet(rows, sums), ...sums.rows()]),
     next: plannedTimeAfter(policy, times, latestMs),
   }
 }
 
-/** The first planned time after `afterMs` with its jitter, or null when none is left. */
+/** The first planned time after `afterMs` with its delay, or null when none is left. */
 export function plannedTimeAfter(
-  policy: Pick<FirePolicy, 'scheduleId' | 'jitterMs'>,
-  times: Times,
+  policy: DelayPolicy,
+  times: Pick<FireTimes, 'next'>,
   afterMs: number,
 ): PlannedTime | null {
   const scheduledForMs = times.next(afterMs)
@@ -94,20 +80,24 @@ export function plannedTimeAfter(
 }
 
 function planned(
-  policy: Pick<FirePolicy, 'scheduleId' | 'jitterMs'>,
-  times: Times,
+  { scheduleId, jitterMs: jitterWindowMs, flexibleWindowMs }: DelayPolicy,
+  times: Pick<FireTimes, 'next'>,
   scheduledForMs: number,
 ): PlannedTime {
-  if (policy.jitterMs === 0) return { scheduledForMs, dueAtMs: scheduledForMs }
-  const delayMs = jitterMs(policy.scheduleId, scheduledForMs, policy.jitterMs, times.next(scheduledForMs))
+  if (jitterWindowMs === 0 && flexibleWindowMs === 0) return { scheduledForMs, dueAtMs: scheduledForMs }
+  const nextMs = times.next(scheduledForMs)
+  const delayMs =
+    jitterWindowMs > 0
+      ? jitterMs(scheduleId, scheduledForMs, jitterWindowMs, nextMs)
+      : flexibleDelayMs(scheduleId, scheduledForMs, flexibleWindowMs, nextMs)
   return { scheduledForMs, dueAtMs: scheduledForMs + delayMs }
 }
 
 /**
- * The last planned time that is due; `dueMs` is one that is. Jitter stays below the gap, so only the last can
- * be early.
+ * The last planned time that is due; `dueMs` is one that is. A delay stays below the gap, so only the last
+ * can be early.
  */
-function latestDue(policy: FirePolicy, times: Times, dueMs: number, atMs: number): number {
+function latestDue(policy: FirePolicy, times: FireTimes, dueMs: number, atMs: number): number {
   const latestMs = times.missedBetween(dueMs, atMs, 0).latestMs ?? dueMs
   if (latestMs === dueMs || planned(policy, times, latestMs).dueAtMs <= atMs) return latestMs
   return times.missedBetween(dueMs, latestMs - 1, 0).latestMs ?? dueMs
@@ -118,7 +108,7 @@ function latestDue(policy: FirePolicy, times: Times, dueMs: number, atMs: number
  * on there are enough but not far too many, first by the gap between the first two, then by halving.
  */
 function newestTimes(
-  times: Times,
+  times: FireTimes,
   afterMs: number,
   latestMs: number,
   limit: number,
@@ -143,58 +133,78 @@ function newestTimes(
   return found.slice(-limit)
 }
 
-/**
- * Applies the catch-up policy, then overlap: of several that would run at once only the newest does under
- * `skip`, so that catching up with more than `latest` never runs something older than `latest` would.
- */
-function decide(policy: FirePolicy, dueTimes: readonly PlannedTime[], atMs: number): DecidedOccurrence[] {
-  const { catchUp } = policy
-  const last = dueTimes.length - 1
-  return dueTimes.map((time, index) => {
-    const lateMs = atMs - time.dueAtMs
-    if (catchUp.policy === 'latest' && index !== last) return missed(time, 'catch_up_latest')
-    if (catchUp.policy === 'none' && lateMs > catchUpGraceMs) return missed(time, 'catch_up_none')
-    // `all` is never less than `latest`: the last one runs however late it is.
-    const outside = lateMs > catchUp.windowMs || last - index >= catchUp.maxRuns
-    if (catchUp.policy === 'all' && outside && index !== last) return missed(time, 'catch_up_window')
-    const overlaps = index !== last && policy.overlap === 'skip'
-    return {
-      ...time,
-      outcome: overlaps ? 'skipped' : 'ran',
-      reason: overlaps ? 'overlap' : null,
-      missedCount: 1,
-    }
+/** Judges `due`, which is in the order of the times, from its end. */
+function judgeAll(judge: Judge, due: readonly PlannedTime[]): DecidedOccurrence[] {
+  return due
+    .toReversed()
+    .map((time) => judge.judge(time))
+    .reverse()
+}
+
+/** The newest quiet rows and all others; what is quiet and older goes to the sums. */
+function withoutOldQuiet(rows: readonly DecidedOccurrence[], sums: Sums): DecidedOccurrence[] {
+  let toSum = rows.filter(isQuiet).length - maxMissedRows
+  return rows.filter((row) => {
+    if (toSum <= 0 || !isQuiet(row)) return true
+    toSum--
+    sums.add(row, 1)
+    return false
   })
 }
 
-function missed(
-  time: PlannedTime,
-  reason: Exclude<DecidedOccurrence['reason'], 'overlap' | null>,
-): DecidedOccurrence {
-  return { ...time, outcome: 'missed', reason, missedCount: 1 }
+interface Older {
+  readonly policy: FirePolicy
+  readonly times: FireTimes
+  readonly timer: PlannedTime
+  readonly judge: Judge
+  readonly sums: Sums
 }
 
-/**
- * Keeps the newest missed rows and puts one in front, at the timer's own time, that stands for all older
- * ones.
- */
-function summed(
-  timer: PlannedTime,
-  decided: readonly DecidedOccurrence[],
-  times: Times,
-): DecidedOccurrence[] {
-  const missedCount = decided.filter((occurrence) => occurrence.outcome === 'missed').length
-  const kept = decided.slice(Math.max(0, missedCount - maxMissedRows))
-  const [first] = kept
-  const reason = first?.outcome === 'missed' ? first.reason : null
-  if (first === undefined || reason === null || first.scheduledForMs === timer.scheduledForMs) return kept
-  const { count } = times.missedBetween(timer.scheduledForMs, first.scheduledForMs - 1, maxCounted)
-  const rest: DecidedOccurrence = {
-    scheduledForMs: timer.scheduledForMs,
-    dueAtMs: timer.dueAtMs,
-    outcome: 'missed',
-    reason,
-    missedCount: count + 1,
+/** What becomes of the timer's own time and of all from there to before `untilMs`: rows, and sums. */
+function judgeOlder(older: Older, untilMs: number): DecidedOccurrence[] {
+  const rows: DecidedOccurrence[] = []
+  const note = (row: DecidedOccurrence, count = 1): void => {
+    if (isQuiet(row)) older.sums.add(row, count)
+    else rows.push(row)
   }
-  return [rest, ...kept]
+  const { policy, times, timer, judge } = older
+  if (times.exclusionOf !== undefined) {
+    let lookedToMs = untilMs
+    for (let looked = 0; ; looked++) {
+      const timeMs = times.previous(lookedToMs)
+      if (timeMs === null || timeMs <= timer.scheduledForMs) break
+      if (looked === maxLookedAt) {
+        judge.close()
+        note(judge.judge(timer), 1 + between(times, timer.scheduledForMs, lookedToMs))
+        return rows
+      }
+      note(judge.judge(planned(policy, times, timeMs)))
+      lookedToMs = timeMs
+    }
+    note(judge.judge(timer))
+    return rows
+  }
+  // Without calendars there are enough newer ones: nothing here runs. What is asleep comes first.
+  judge.close()
+  const wakesMs = Math.min(policy.sleepUntilMs ?? -Infinity, untilMs)
+  const own = judge.judge(timer)
+  if (timer.scheduledForMs >= wakesMs) {
+    note(own, 1 + between(times, timer.scheduledForMs, untilMs))
+    return rows
+  }
+  note(own, 1 + between(times, timer.scheduledForMs, wakesMs))
+  const awakeMs = times.next(wakesMs - 1)
+  if (awakeMs !== null && awakeMs < untilMs) {
+    note(judge.judge(planned(policy, times, awakeMs)), 1 + between(times, awakeMs, untilMs))
+  }
+  return rows
+}
+
+/** How many planned times lie between the two instants, neither of them counted. */
+function between(times: FireTimes, afterMs: number, untilMs: number): number {
+  return times.missedBetween(afterMs, untilMs - 1, maxCounted).count
+}
+
+function inOrder(rows: readonly DecidedOccurrence[]): DecidedOccurrence[] {
+  return rows.toSorted((a, b) => a.scheduledForMs - b.scheduledForMs)
 }

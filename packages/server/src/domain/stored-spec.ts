@@ -22,6 +22,15 @@ export type StoredSpec = (
     }
 ) & { readonly dst?: DstChoice }
 
+/** Something else in the column: damaged, or written by a newer version. Kept, so no edit destroys it. */
+export type UnreadableSpec = { readonly unreadable: unknown }
+
+export const isReadable = (spec: StoredSpec | UnreadableSpec): spec is StoredSpec => !('unreadable' in spec)
+
+/** As it stands in the column. */
+export const columnOf = (spec: StoredSpec | UnreadableSpec): unknown =>
+  isReadable(spec) ? spec : spec.unreadable
+
 /** What stands in the column, if it is a form that is known. */
 export function readStoredSpec(value: unknown): StoredSpec | undefined {
   if (typeof value !== 'object' || value === null) return undefined

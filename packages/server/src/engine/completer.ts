@@ -18,10 +18,12 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
-import type { AppliedEnd, AttemptEnd, RunStore } from '../ports/run-store.ts'
+import type { AppliedEnd, AttemptEnd, LetGo, RunStore } from '../ports/run-store.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { isFaultOfRows, isolateFault } from './isolate-fault.ts'
-import { hintRetries } from './retry-hints.ts'
+import { backfillHint } from './backfill-hints.ts'
+import { tellPaused } from './failure-pauses.ts'
+import { hintTimers } from './timer-hints.ts'
 
 const firstRetryMs = 50
 const longestRetryMs = 5_000
@@ -129,9 +131,10 @@ function createSender(options: CompleterOptions, givenUp: AbortSignal): (batch: 
   async function write(part: Batch): Promise<void> {
     const sentMs = clock.monotonicMs()
     const ends = part.map((ended) => ended.end)
-    const { applied, nowMs } = await store.complete(part[0]?.sessionId ?? '', ends)
+    const { applied, paused, timerShards, nowMs } = await store.complete(part[0]?.sessionId ?? '', ends)
     databaseClock.observe(nowMs, sentMs)
-    acknowledge(options, part, applied)
+    acknowledge(options, part, applied, { timerShards })
+    tellPaused(options, paused)
   }
 
   async function writeBare(ended: EndedAttempt, fault: unknown): Promise<void> {
@@ -185,6 +188,7 @@ function acknowledge(
   { events, hints }: CompleterOptions,
   batch: Batch,
   applied: readonly AppliedEnd[],
+  letGo: LetGo,
 ): void {
   const states = new Map(applied.map((each) => [each.runId, each.runState]))
   for (const { run, end } of batch) {
@@ -199,8 +203,23 @@ function acknowledge(
     const facts = { runId, tenantId, jobId, queue, attempt, outcome, durationMs, errorCode }
     events.emit('attempt_ended', { ...facts, state: state ?? 'pending' })
   }
-  hintRetries(hints, applied)
+  hintTimers(hints, applied, letGo)
+  hintBackfills(hints, batch, states)
   for (const ended of batch) ended.onAcknowledged()
+}
+
+/** A run that a backfill made has ended: the next may start. */
+function hintBackfills(
+  hints: Pick<Hints, 'publish'>,
+  batch: Batch,
+  states: ReadonlyMap<string, AppliedEnd['runState']>,
+): void {
+  const scheduleIds = new Set<string>()
+  for (const { run } of batch) {
+    const hasEnded = (states.get(run.runId) ?? null) !== null
+    if (hasEnded && run.backfillOf !== null) scheduleIds.add(run.backfillOf)
+  }
+  for (const scheduleId of scheduleIds) hints.publish(backfillHint(scheduleId))
 }
 
 /** What could not be stored was most likely the text that came from outside; the outcome is worth more. */

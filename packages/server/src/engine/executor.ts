@@ -12,7 +12,7 @@ import type { ClaimedRun } from '../ports/run-queue.ts'
 import { startAttempt } from './attempt.ts'
 import type { Completer } from './completer.ts'
 import type { DatabaseClock } from './database-clock.ts'
-import type { Slots } from './slots.ts'
+import type { Held, Slots } from './slots.ts'
 
 export interface ExecutorOptions {
   readonly handlers: readonly Handler[]
@@ -31,6 +31,10 @@ export interface Executor {
   readonly start: (sessionId: string, run: ClaimedRun, definition: JobDefinition | undefined) => void
   readonly abandonSession: (sessionId: string) => void
   readonly cancel: (runIds: readonly string[]) => void
+  /** Runs whose handlers are at work under a session. */
+  readonly executing: (sessionId: string) => readonly string[]
+  /** Runs that were ended by others: their handlers work for nothing. */
+  readonly abandonRuns: (runIds: readonly string[]) => void
   readonly shutDown: () => void
 }
 
@@ -63,14 +67,25 @@ export function createExecutor(options: ExecutorOptions): Executor {
     })
   }
 
+  function abandon(held: readonly Held[]): void {
+    for (const { run, abort } of held) {
+      if (!abort('lease_lost')) continue
+      const { runId, leaseEpoch } = run
+      events.emit('lease_lost', { runId, leaseEpoch, at: 'heartbeat' })
+    }
+  }
+
   return {
     start,
-    abandonSession(sessionId) {
-      for (const held of slots.held()) {
-        if (held.sessionId !== sessionId || !held.abort('lease_lost')) continue
-        const { runId, leaseEpoch } = held.run
-        events.emit('lease_lost', { runId, leaseEpoch, at: 'heartbeat' })
-      }
+    executing: (sessionId) =>
+      slots
+        .held()
+        .filter((held) => held.sessionId === sessionId)
+        .map(({ run }) => run.runId),
+    abandonSession: (sessionId) => abandon(slots.held().filter((held) => held.sessionId === sessionId)),
+    abandonRuns(runIds) {
+      const gone = new Set(runIds)
+      abandon(slots.held().filter(({ run }) => gone.has(run.runId)))
     },
     cancel(runIds) {
       const asked = new Set(runIds)

@@ -3,7 +3,8 @@
  * decision is made while waiting for it; one that is late, or has more planned times due meanwhile, is
  * decided anew at the fire.
  */
-import { catchUpGraceMs, type DecidedFire, planFire } from '../domain/firing.ts'
+import { catchUpGraceMs } from '../domain/fire-policy.ts'
+import { type DecidedFire, planFire } from '../domain/firing.ts'
 import type { SchedulePlan } from '../ports/firing.ts'
 import type { DueTimer } from '../ports/timer-index.ts'
 import type { CompiledPlan, PlanCache } from './plan-cache.ts'
@@ -23,6 +24,8 @@ export interface HeapEntry extends TimerEntry {
 export interface PreparedFire {
   readonly plan: SchedulePlan
   readonly fire: DecidedFire
+  /** When the plan was loaded, monotonic ms, where calendars had a say: they change without the schedule. */
+  readonly loadedAtMs?: number
 }
 
 /** Why a timer has no decision: it is no longer what was read, or its schedule cannot be evaluated. */
@@ -51,7 +54,9 @@ export function createFirePreparer(plans: PlanCache): FirePreparer {
     const { plan, times } = found
     if ('fault' in times) return times
     try {
-      return { plan, fire: planFire(plan, times, timer, nowMs) }
+      const fire = planFire(plan, times, timer, nowMs)
+      const { loadedAtMs } = found
+      return times.exclusionOf === undefined ? { plan, fire } : { plan, fire, loadedAtMs }
     } catch (error) {
       return { fault: error instanceof Error ? error.message : String(error) }
     }
@@ -59,6 +64,7 @@ export function createFirePreparer(plans: PlanCache): FirePreparer {
 
   const needsPlan = ({ timer, ready }: HeapEntry, nowMs: number): boolean => {
     if (ready === undefined || nowMs - timer.dueAtMs > catchUpGraceMs) return true
+    if (ready.loadedAtMs !== undefined && plans.isOld(ready.loadedAtMs)) return true
     const { next } = ready.fire
     return next !== null && next.dueAtMs <= nowMs
   }

@@ -14,13 +14,14 @@ import { BelfryError } from '@belfry/contract'
 import type { TagRequest } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
-import type { AssumedTime, FiredOccurrence, Firing, FireResult, TimerFire } from '../ports/firing.ts'
+import type { AssumedTime, Firing, FireResult, TimerFire } from '../ports/firing.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { DueTimer } from '../ports/timer-index.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import type { FairTags } from './fair-tags.ts'
 import type { FirePreparer, HeapEntry, PreparedFire, ScheduleTimer } from './fire-preparer.ts'
+import { isPlain, tidingsOf, withRuns } from './fire-tidings.ts'
 import type { SetAside } from './set-aside.ts'
 
 /** By how much a fire may be decided with a wrong time. */
@@ -175,11 +176,10 @@ function toFire(
     version: plan.version,
     expectedDueAtMs: timer.dueAtMs,
     next: fire.next,
-    occurrences: fire.occurrences.map((occurrence) => {
-      if (occurrence.outcome !== 'ran') return { ...occurrence, runId: null, tag: 0 }
-      const tag = occurrence === first ? tagOf(context, entry, request) : context.tags.next(request)
-      return { ...occurrence, runId: context.ids.uuidv7(Math.floor(batch.decidedMs)), tag }
-    }),
+    plain: isPlain(plan),
+    occurrences: withRuns(fire.occurrences, context.ids, batch.decidedMs, (occurrence) =>
+      occurrence === first ? tagOf(context, entry, request) : context.tags.next(request),
+    ),
   }
 }
 
@@ -250,6 +250,7 @@ function sortOut(
   assumed: AssumedTime,
 ): void {
   const moved = new Set(result.movedScheduleIds)
+  const ended = new Set(result.endedScheduleIds)
   const changed = new Set(result.changedScheduleIds)
   const held = new Set(result.heldShards)
   const wrongTime = Math.abs(result.nowMs - assumed.nowMs) > assumed.toleranceMs
@@ -259,7 +260,7 @@ function sortOut(
     if (moved.has(timer.id)) {
       batch.open.delete(timer.id)
       context.setAside.clear(timer.id)
-      if (fire.next !== null) batch.moved.push({ ...timer, ...fire.next })
+      if (fire.next !== null && !ended.has(timer.id)) batch.moved.push({ ...timer, ...fire.next })
     } else if (!held.has(timer.shard)) {
       batch.open.delete(timer.id)
       batch.lostShards.add(timer.shard)
@@ -298,9 +299,11 @@ async function releasePart(
   const result = await firing.release(runs)
   databaseClock.observe(result.nowMs, sentMs)
   const released = new Set(result.releasedRunIds)
+  const putOff = new Set(result.putOffRunIds)
   for (const { timer } of part) {
     const earlyMs = released.has(timer.id) ? 0 : timer.dueAtMs - result.nowMs
-    if (earlyMs > 0) batch.open.set(timer.id, later(context, batch, timer, earlyMs))
+    if (putOff.has(timer.id)) batch.open.set(timer.id, { timer: { ...timer, dueAtMs: result.putOffToMs } })
+    else if (earlyMs > 0) batch.open.set(timer.id, later(context, batch, timer, earlyMs))
     // Neither released nor early: canceled, or released by another node.
     else batch.open.delete(timer.id)
     if (released.has(timer.id)) setAside.clear(timer.id)
@@ -327,21 +330,11 @@ function rest({ events, setAside }: FirerOptions, batch: Batch, timer: DueTimer,
   events.emit('role_failed', { role: 'scheduler', error, retryInMs })
 }
 
-/** Events of what was committed, and hints to workers. */
-function tell({ events, hints }: FirerOptions, { fired, nowMs }: FireResult, durationMs: number): void {
-  if (fired.length === 0) return
-  const outcomes = fired.map(({ scheduleId, scheduledForMs: scheduledFor, outcome, dueAtMs }) => {
-    return { scheduleId, scheduledFor, outcome, lateMs: Math.max(0, nowMs - dueAtMs) }
-  })
-  events.emit('occurrences_fired', { outcomes, durationMs })
-  for (const [queue, count] of countByQueue(fired)) {
-    events.emit('runs_enqueued', { count, queue, source: 'schedule' })
-    hints.publish({ topic: 'ready', key: queue })
-  }
-}
-
-function countByQueue(fired: readonly FiredOccurrence[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>()
-  for (const { runId, queue } of fired) if (runId !== null) counts.set(queue, (counts.get(queue) ?? 0) + 1)
-  return counts
+/** Makes known what was committed: events, and hints to workers and schedulers. */
+function tell({ events, hints }: FirerOptions, result: FireResult, durationMs: number): void {
+  const { outcomes, started, ended, hints: told } = tidingsOf(result)
+  if (outcomes.length > 0) events.emit('occurrences_fired', { outcomes, durationMs })
+  for (const [queue, count] of started) events.emit('runs_enqueued', { count, queue, source: 'schedule' })
+  for (const each of ended) events.emit('attempt_ended', each)
+  for (const hint of told) hints.publish(hint)
 }

@@ -6,6 +6,10 @@
  * version that it was decided by and is refused where the schedule has another one, then the plan is dropped
  * and read again. What belongs to others (the weight of a tenant, the queue and priority of a job, new zone
  * data) is seen after a minute; but for zone data it only matters for the tag.
+ *
+ * A change of a calendar counts up the version of the schedules that use it, so no fire goes by the calendar
+ * as it was. Of those beyond the first few thousand it does not (engine/catalog/calendar-editor.ts), and a
+ * decision by such a plan is good for no longer than the plan.
  */
 import { compileStored } from '../domain/stored-schedule.ts'
 import type { CompiledSchedule } from '../domain/schedule/schedule-spec.ts'
@@ -18,6 +22,8 @@ const plansPerQuery = 500
 
 export interface CompiledPlan {
   readonly plan: SchedulePlan
+  /** Monotonic ms. */
+  readonly loadedAtMs: number
   /** Or why the stored timing cannot be evaluated. */
   readonly times: CompiledSchedule | { readonly fault: string }
 }
@@ -27,6 +33,8 @@ export interface PlanCache {
   get(scheduleId: string, gen: number): CompiledPlan | undefined
   /** Forgets a plan that turned out to be old. */
   drop(scheduleId: string): void
+  /** Whether a plan that was loaded then is too old to go by. */
+  isOld(loadedAtMs: number): boolean
   /** Loads what `get` does not have. Afterwards `get` answers undefined only for schedules that are gone. */
   load(wanted: readonly { readonly id: string; readonly gen: number }[]): Promise<void>
 }
@@ -38,7 +46,8 @@ export function createPlanCache(options: {
   readonly maxPlans: number
 }): PlanCache {
   const { clock, firing, zones, maxPlans } = options
-  const plans = new Map<string, CompiledPlan & { readonly loadedAtMs: number }>()
+  const plans = new Map<string, CompiledPlan>()
+  const isOld = (loadedAtMs: number): boolean => clock.monotonicMs() - loadedAtMs > maxAgeMs
 
   function keep(plan: SchedulePlan): void {
     const compiled = compileStored(plan, zones)
@@ -53,13 +62,14 @@ export function createPlanCache(options: {
     const found = plans.get(scheduleId)
     if (found === undefined) return undefined
     plans.delete(scheduleId)
-    if (found.plan.gen < gen || clock.monotonicMs() - found.loadedAtMs > maxAgeMs) return undefined
+    if (found.plan.gen < gen || isOld(found.loadedAtMs)) return undefined
     plans.set(scheduleId, found)
     return found
   }
 
   return {
     get,
+    isOld,
     drop: (scheduleId) => plans.delete(scheduleId),
     async load(wanted) {
       const missing = wanted.filter(({ id, gen }) => get(id, gen) === undefined).map(({ id }) => id)

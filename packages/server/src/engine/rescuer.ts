@@ -19,9 +19,10 @@ import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { AppliedEnd, AttemptEnd, RunStore, StuckRun } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
+import { tellPaused } from './failure-pauses.ts'
 import { isolateFault } from './isolate-fault.ts'
 import { createLoop } from './loop.ts'
-import { hintRetries } from './retry-hints.ts'
+import { hintTimers } from './timer-hints.ts'
 import { settledWithin } from './within.ts'
 
 const stopWithinMs = 2_000
@@ -79,9 +80,12 @@ export function createRescuer(options: RescuerOptions): Rescuer {
       await isolateFault(
         page.runs,
         async (runs) => {
-          const { applied } = await store.rescue(runs.map((run) => rescueEnd(run, page.nowMs, random)))
+          const ends = runs.map((run) => rescueEnd(run, page.nowMs, random))
+          const { applied, paused, timerShards } = await store.rescue(ends)
           rescued += applied.length
           tell(options, runs, applied)
+          hintTimers(options.hints, applied, { timerShards })
+          tellPaused(options, paused)
         },
         setAside,
       )
@@ -130,7 +134,8 @@ function tell(
       failed: ended.length - requeued,
     })
   }
-  hintRetries(hints, applied)
+  // which of them were a backfill's is not known here; the look that this brings about is cheap
+  if (applied.some(({ runState }) => runState !== null)) hints.publish({ topic: 'backfills', key: 'any' })
 }
 
 /** A hung handler used up an attempt as any timeout does; a lost worker did not. */

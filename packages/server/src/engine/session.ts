@@ -10,7 +10,9 @@
  *    before others take over.
  * 2. A timer stands at the end of the trust. After a SIGSTOP it is overdue and fires before anything else is
  *    believed.
- * 3. A lost session never comes back; the next has a new id. What the old one still sends, the epochs refuse.
+ * 3. A run may end without its worker (its schedule needed the place): a renewal tells what the session still
+ *    holds, and the handlers of what it does not are aborted.
+ * 4. A lost session never comes back; the next has a new id. What the old one still sends, the epochs refuse.
  */
 import { BelfryError } from '@belfry/contract'
 import type { Clock, Timer } from '../ports/clock.ts'
@@ -39,6 +41,10 @@ export interface WorkerSessionOptions {
   readonly onOpened: (sessionId: string) => void
   readonly onLost: (sessionId: string) => void
   readonly onCancel: (runIds: readonly string[]) => void
+  /** Runs that this process believes to hold under the session. */
+  readonly holding: (sessionId: string) => readonly string[]
+  /** Of those that were held before a renewal: the session does not hold them any more. */
+  readonly onGone: (runIds: readonly string[]) => void
 }
 
 export interface WorkerSession extends Service {
@@ -46,7 +52,7 @@ export interface WorkerSession extends Service {
   readonly current: () => string | undefined
   /** The database said that this session has run out. */
   readonly lapsed: (sessionId: string) => void
-  /** Renews now rather than at the next heartbeat; brings cancels. */
+  /** Renews now rather than at the next heartbeat; brings cancels, and what was ended elsewhere. */
   readonly renewSoon: () => void
 }
 
@@ -80,12 +86,17 @@ export function createWorkerSession(options: WorkerSessionOptions): WorkerSessio
 
   async function renew(id: string): Promise<void> {
     const sentMs = clock.monotonicMs()
-    const { alive, cancelRunIds, nowMs } = await store.renewSession(id, leaseMs)
+    const holding = options.holding(id)
+    const { alive, heldRunIds, cancelRunIds, nowMs } = await store.renewSession(id, leaseMs)
     databaseClock.observe(nowMs, sentMs)
     if (trust.current() !== id) return
     if (alive) trust.hold(id, sentMs + leaseMs - marginMs)
     else trust.lose(id)
-    if (alive && cancelRunIds.length > 0) options.onCancel(cancelRunIds)
+    if (!alive) return
+    if (cancelRunIds.length > 0) options.onCancel(cancelRunIds)
+    const held = new Set(heldRunIds)
+    const gone = holding.filter((runId) => !held.has(runId))
+    if (gone.length > 0) options.onGone(gone)
   }
 
   const loop = createLoop({

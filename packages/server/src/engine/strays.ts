@@ -9,6 +9,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { HeldRun, RunStore } from '../ports/run-store.ts'
 import type { Slots } from './slots.ts'
+import { hintTimers } from './timer-hints.ts'
 
 const watchMs = 60_000
 const checkMs = 5_000
@@ -38,7 +39,8 @@ export function createStrays({ store, hints, clock, slots }: StraysOptions): Str
 
   async function giveBack(sessionId: string, runs: readonly HeldRun[]): Promise<void> {
     if (runs.length === 0) return
-    const { handedBackRunIds } = await store.handBack(sessionId, runs)
+    const { handedBackRunIds, timerShards } = await store.handBack(sessionId, runs)
+    hintTimers(hints, [], { timerShards })
     const back = new Set(handedBackRunIds)
     const queues = new Set(runs.filter((run) => back.has(run.runId)).map((run) => run.queue))
     for (const queue of queues) hints.publish({ topic: 'ready', key: queue })

@@ -127,6 +127,8 @@ export function createWorker(options: WorkerOptions): Worker {
     onOpened: () => claimer.wake(),
     onLost: executor.abandonSession,
     onCancel: executor.cancel,
+    holding: executor.executing,
+    onGone: executor.abandonRuns,
   })
   const claimer = createClaimer({
     ...options,

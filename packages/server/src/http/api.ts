@@ -27,9 +27,14 @@ import { takeWholeBodies } from './plugins/whole-bodies.ts'
 import { sendProblem } from './problem.ts'
 import { registerRoutes } from './registry.ts'
 import { accessEndpoints } from './routes/access.ts'
+import { backfillEndpoints } from './routes/backfills.ts'
+import { calendarEndpoints } from './routes/calendars.ts'
+import { explanationEndpoints } from './routes/explanations.ts'
 import { jobEndpoints } from './routes/jobs.ts'
 import { runEndpoints } from './routes/runs.ts'
+import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
+import { serverEndpoints } from './routes/server.ts'
 
 export interface ApiOptions {
   readonly version: string
@@ -47,6 +52,8 @@ export interface ApiOptions {
   readonly observer?: RequestObserver | undefined
   /** Default: 6,000 requests a key, 64 of them at once; 300 failed attempts an address. */
   readonly limits?: Partial<RateLimits> | undefined
+  /** Days of history that are kept. Default 30. */
+  readonly retentionDays?: number | undefined
   /** Checks every answer against its schema: for tests. */
   readonly checkResponses?: boolean | undefined
 }
@@ -62,7 +69,17 @@ export interface Api {
   close(): Promise<void>
 }
 
-const endpoints: Endpoints = { ...accessEndpoints, ...jobEndpoints, ...scheduleEndpoints, ...runEndpoints }
+const endpoints: Endpoints = {
+  ...accessEndpoints,
+  ...jobEndpoints,
+  ...scheduleEndpoints,
+  ...scheduleActionEndpoints,
+  ...explanationEndpoints,
+  ...backfillEndpoints,
+  ...calendarEndpoints,
+  ...runEndpoints,
+  ...serverEndpoints,
+}
 
 const requestTimeoutMs = 30_000
 const keepAliveMs = 72_000
@@ -77,11 +94,19 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   const limits = { perKeyPerMinute: 6_000, failuresPerMinute: 300, inFlightPerKey: 64, ...options.limits }
   await guardRoutes(app, { authenticator: options.authenticator, limits })
   await describeApi(app, options.version)
-  const { ids, tags, mint, zones, catalog } = options
+  const { ids, tags, mint, zones, catalog, retentionDays = 30 } = options
   registerRoutes(app, {
     catalog,
     endpoints,
-    tools: { ids, tags, mint, zones, checkTarget: targetCheck(options.egress) },
+    tools: {
+      version: options.version,
+      ids,
+      tags,
+      mint,
+      zones,
+      retentionDays,
+      checkTarget: targetCheck(options.egress),
+    },
     makeKnown: makeKnown(options),
     inFlightPerKey: limits.inFlightPerKey,
     checkResponses: options.checkResponses ?? false,
@@ -150,6 +175,8 @@ function makeKnown({ hints, events, authenticator }: ApiOptions): (effect: Effec
   return (effect) => {
     if (effect.kind === 'hint') hints.publish(effect.hint)
     else if (effect.kind === 'key_revoked') authenticator.forget(effect.keyId)
+    else if (effect.kind === 'fired')
+      events.emit('occurrences_fired', { outcomes: effect.outcomes, durationMs: null })
     else events.emit('runs_enqueued', { count: 1, queue: effect.queue, source: effect.source })
   }
 }

@@ -3,7 +3,7 @@
  * knows no HTTP beyond that; the registry does the rest (credentials, idempotency, dry run, headers, effects
  * after the commit).
  */
-import type { JobDefinition, JsonValue, RouteName, RunSource, routes } from '@belfry/contract'
+import type { EngineEvents, JobDefinition, JsonValue, RouteName, RunSource, routes } from '@belfry/contract'
 import type { z } from 'zod'
 import type { FairTags } from '../engine/fair-tags.ts'
 import type { CatalogTx, PlatformTx } from '../ports/catalog.ts'
@@ -25,10 +25,14 @@ export type ResponseOf<Name extends RouteName> = PartOf<Name, 'response'>
 
 /** What every endpoint may lean on. */
 export interface Tools {
+  /** Of Belfry. */
+  readonly version: string
   readonly ids: Ids
   readonly tags: Pick<FairTags, 'next' | 'ready'>
   readonly mint: KeyMint
   readonly zones: ZoneSource
+  /** Days of history that are kept. */
+  readonly retentionDays: number
   /** Throws `invalid_target`. */
   readonly checkTarget: (handler: JobDefinition['handler']) => void
 }
@@ -37,6 +41,8 @@ export interface Tools {
 export type Effect =
   | { readonly kind: 'hint'; readonly hint: Hint }
   | { readonly kind: 'enqueued'; readonly queue: string; readonly source: RunSource }
+  /** Planned times that were decided within the request. */
+  | { readonly kind: 'fired'; readonly outcomes: EngineEvents['occurrences_fired']['outcomes'] }
   | { readonly kind: 'key_revoked'; readonly keyId: string }
 
 /** What was asked, checked, before a transaction is open. */

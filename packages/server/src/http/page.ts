@@ -4,7 +4,7 @@
  * looked through a bounded stretch only, the page may be short or empty, and the next one begins where the
  * look ended.
  */
-import type { Found } from '../ports/catalog.ts'
+import type { Found } from '../ports/paging.ts'
 import type { ListScope } from './cursor.ts'
 import { makeCursor, readCursor, readId } from './cursor.ts'
 

@@ -113,7 +113,8 @@ async function answerOnce<Name extends RouteName>(
     return outcome
   } catch (error) {
     // The work was done and only its commit failed: it may be stored.
-    if (worked && !access.dryRun) effects.filter(({ kind }) => kind !== 'enqueued').forEach(makeKnown)
+    const facts = new Set(['enqueued', 'fired'])
+    if (worked && !access.dryRun) effects.filter(({ kind }) => !facts.has(kind)).forEach(makeKnown)
     throw error
   }
 }

@@ -8,6 +8,7 @@ import type {
   JobSummary,
   Key,
   Occurrence,
+  Replan,
   Run,
   RunSummary,
   Schedule,
@@ -19,24 +20,44 @@ import { maxCapturedBytes, maxShownAttempts } from '@belfry/contract'
 import type { Preview } from '../engine/catalog/schedule-preview.ts'
 import { readingOf } from '../engine/catalog/timing-notes.ts'
 import type { ScheduleWarning } from '../domain/schedule/schedule-warnings.ts'
+import type { StoredSpec } from '../domain/stored-spec.ts'
+import { isReadable } from '../domain/stored-spec.ts'
 import type {
   AttemptRecord,
   JobRecord,
   JobSummaryRecord,
   KeyRecord,
-  OccurrenceRecord,
   PresentAttempt,
   RunRecord,
   RunSummaryRecord,
-  ScheduleRecord,
-  ScheduleSummaryRecord,
   TenantRecord,
 } from '../ports/catalog.ts'
+import type { ReplanRecord } from '../ports/replans.ts'
+import type { OccurrenceRecord, ScheduleRecord, ScheduleSummaryRecord } from '../ports/schedule-store.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import { maskedHeaders } from './secret-headers.ts'
 
 const iso = (instantMs: number): string => new Date(instantMs).toISOString()
 const isoOrNull = (instantMs: number | null): string | null => (instantMs === null ? null : iso(instantMs))
+
+export function replanView(replan: ReplanRecord): Replan {
+  const { id, subject: zone, state, fromVersion, toVersion, total, done, moved, failed, error } = replan
+  return {
+    id,
+    zone,
+    state,
+    fromVersion,
+    toVersion,
+    total,
+    done,
+    moved,
+    failed,
+    error,
+    requestedAt: iso(replan.requestedAtMs),
+    startedAt: isoOrNull(replan.startedAtMs),
+    endedAt: isoOrNull(replan.endedAtMs),
+  }
+}
 
 export function tenantView(tenant: TenantRecord): Tenant {
   return { id: tenant.id, name: tenant.name, createdAt: iso(tenant.createdAtMs) }
@@ -93,7 +114,7 @@ const shownTimes = 3
 export function scheduleView(schedule: ScheduleRecord, zones: ZoneSource, nowMs: number): Schedule {
   const reading = readingOf(schedule, zones)
   return {
-    ...scheduleSummaryView(schedule, zones),
+    ...scheduleSummaryView(schedule, zones, nowMs),
     upcoming: reading.upcoming(shownTimes).map(iso),
     warnings: reading.warnings(nowMs).map(warningView),
     input: schedule.input ?? null,
@@ -110,6 +131,9 @@ export function previewView(preview: Preview, { dataVersion }: ZoneSource): Sche
   const next = preview.nextMs.map(iso)
   return {
     next,
+    excluded: preview.excluded.map(({ timeMs, calendar, reason, movedToMs }) => {
+      return { at: iso(timeMs), calendar, reason, movedTo: isoOrNull(movedToMs ?? null) }
+    }),
     notes: preview.notes.map(({ atMs, message }) => ({ at: iso(atMs), message })),
     description: preview.description,
     warnings: preview.warnings.map(warningView),
@@ -119,9 +143,17 @@ export function previewView(preview: Preview, { dataVersion }: ZoneSource): Sche
   }
 }
 
-export function scheduleSummaryView(schedule: ScheduleSummaryRecord, zones: ZoneSource): ScheduleSummary {
+export function scheduleSummaryView(
+  schedule: ScheduleSummaryRecord,
+  zones: ZoneSource,
+  nowMs: number,
+): ScheduleSummary {
   const { spec, catchUp } = schedule
-  const { words, notes } = readingOf(schedule, zones)
+  const sleep = schedule.sleep !== null && schedule.sleep.untilMs > nowMs ? schedule.sleep : null
+  const dst = isReadable(spec) ? spec.dst : undefined
+  const { words, notes, nextMs } = readingOf(schedule, zones)
+  const named = (use: 'skip' | 'only') =>
+    schedule.calendars.filter((calendar) => calendar.use === use).map(({ name }) => name)
   return {
     id: schedule.id,
     name: schedule.name,
@@ -134,16 +166,27 @@ export function scheduleSummaryView(schedule: ScheduleSummaryRecord, zones: Zone
     dialect: 'cron' in spec ? spec.dialect : null,
     dayMatch: 'cron' in spec ? (spec.dayMatch ?? null) : null,
     zone: schedule.zone,
-    dst: spec.dst === undefined ? null : dstView(spec.dst),
+    dst: dst === undefined ? null : dstView(dst),
     startAt: isoOrNull(schedule.startAtMs),
     endAt: isoOrNull(schedule.endAtMs),
+    skipOn: named('skip'),
+    onlyOn: named('only'),
+    onExcluded: schedule.onExcluded,
     jitterMs: schedule.jitterMs,
+    flexibleWindowMs: schedule.flexibleWindowMs,
     catchUp: { policy: catchUp.policy, windowMs: catchUp.windowMs, maxRuns: catchUp.maxRuns },
     overlap: schedule.overlap,
+    runLimit: schedule.runLimit,
+    pauseAfterFailures: schedule.pauseAfterFailures,
+    afterCompletion: schedule.afterCompletion,
     state: schedule.state,
     pausedReason: schedule.pausedReason,
     pausedAt: isoOrNull(schedule.pausedAtMs),
-    nextAt: isoOrNull(schedule.next?.scheduledForMs ?? null),
+    resumedAt: isoOrNull(schedule.resumedAtMs),
+    sleepUntil: isoOrNull(sleep?.untilMs ?? null),
+    sleepReason: sleep?.reason ?? null,
+    runCount: schedule.runCount,
+    nextAt: isoOrNull(nextMs),
     zoneDataVersion: schedule.zoneDataVersion,
     words,
     notes: [...notes],
@@ -152,7 +195,7 @@ export function scheduleSummaryView(schedule: ScheduleSummaryRecord, zones: Zone
   }
 }
 
-function dstView({ gap, overlap }: NonNullable<ScheduleSummaryRecord['spec']['dst']>) {
+function dstView({ gap, overlap }: NonNullable<StoredSpec['dst']>) {
   return { ...(gap === undefined ? {} : { gap }), ...(overlap === undefined ? {} : { overlap }) }
 }
 
@@ -162,8 +205,10 @@ export function occurrenceView(occurrence: OccurrenceRecord): Occurrence {
     scheduledFor: iso(occurrence.scheduledForMs),
     outcome: occurrence.outcome,
     reason: occurrence.reason,
+    detail: occurrence.detail,
     missedCount: occurrence.missedCount,
     runId: occurrence.runId,
+    laterRunIds: [...occurrence.laterRunIds],
     firedAt: iso(occurrence.firedAtMs),
     lateMs: occurrence.firedAtMs - occurrence.dueAtMs,
   }

@@ -8,17 +8,18 @@ import type {
   AttemptOutcome,
   JobDefinition,
   JsonValue,
-  OccurrenceOutcome,
-  OccurrenceReason,
   RunReason,
   RunSource,
   RunState,
-  Schedule,
-  ScheduleState,
   Scope,
 } from '@belfry/contract'
-import type { PlannedTime } from '../domain/firing.ts'
-import type { StoredSpec } from '../domain/stored-spec.ts'
+import type { BackfillStore } from './backfills.ts'
+import type { CalendarStore } from './calendars.ts'
+import type { ExplanationStore } from './explanations.ts'
+import type { Found, PageRequest } from './paging.ts'
+import type { LetGo } from './run-store.ts'
+import type { ReplanList, ReplanRequests } from './replans.ts'
+import type { ScheduleStore } from './schedule-store.ts'
 
 /** For whom a transaction acts. */
 export interface Access {
@@ -46,26 +47,15 @@ export interface CatalogTx extends CommonTx {
   readonly schedules: ScheduleStore
   readonly runs: RunCatalog
   readonly keys: KeyStore
+  readonly backfills: BackfillStore
+  readonly calendars: CalendarStore
+  readonly explanations: ExplanationStore
+  readonly replans: ReplanRequests
 }
 
 export interface PlatformTx extends CommonTx {
   readonly tenants: TenantStore
-}
-
-/** A page of a list, newest first: what has an id below `beforeId`, at most `limit`. */
-export interface PageRequest {
-  readonly beforeId: string | null
-  readonly limit: number
-}
-
-/**
- * What was found in a bounded stretch of a list: few things may pass a filter, and no call walks a whole
- * history for them.
- */
-export interface Found<Item, Position = string> {
-  readonly items: readonly Item[]
-  /** Down to here everything was looked at, and there may be more below; null: to the end of the list. */
-  readonly lookedTo: Position | null
+  readonly replans: ReplanList
 }
 
 /** An answer as it is kept with an Idempotency-Key. */
@@ -177,99 +167,6 @@ export interface JobStore {
   userOf(id: string): Promise<string | undefined>
 }
 
-export type CatchUp = Schedule['catchUp']
-
-/** What a person can set, beside the name. */
-export interface ScheduleSettings {
-  readonly description: string
-  readonly spec: StoredSpec
-  readonly zone: string
-  readonly zoneDataVersion: string
-  readonly startAtMs: number | null
-  readonly endAtMs: number | null
-  readonly jitterMs: number
-  readonly catchUp: CatchUp
-  readonly overlap: 'skip' | 'allow'
-  /** Undefined: no input, which differs from the JSON value null. */
-  readonly input: JsonValue | undefined
-}
-
-export interface ScheduleRecord extends ScheduleSettings {
-  readonly id: string
-  readonly name: string
-  readonly jobId: string
-  readonly jobName: string
-  readonly state: ScheduleState
-  readonly pausedReason: string | null
-  readonly pausedAtMs: number | null
-  readonly gen: number
-  readonly version: number
-  readonly createdAtMs: number
-  readonly updatedAtMs: number
-  readonly next: PlannedTime | null
-}
-
-export type ScheduleSummaryRecord = Omit<ScheduleRecord, 'input'>
-
-export interface NewSchedule {
-  readonly id: string
-  readonly name: string
-  readonly jobId: string
-  readonly settings: ScheduleSettings
-  readonly first: PlannedTime
-}
-
-/**
- * `keep`: the timer is not touched. `set`: it is moved or made. `drop`: it goes. The last two make a new
- * generation.
- */
-export type TimerChange =
-  | { readonly kind: 'keep' }
-  | { readonly kind: 'set'; readonly next: PlannedTime }
-  | { readonly kind: 'drop' }
-
-export interface ScheduleChange {
-  readonly settings: ScheduleSettings
-  readonly state: ScheduleState
-  readonly pausedReason: string | null
-  readonly timer: TimerChange
-}
-
-export interface ScheduleStore {
-  /** With its timer. Throws `name_taken`. */
-  insert(schedule: NewSchedule): Promise<void>
-  find(id: string): Promise<ScheduleRecord | undefined>
-  /** Locked until the end of the transaction, together with its timer. Throws `serialization_conflict`. */
-  lock(id: string): Promise<ScheduleRecord | undefined>
-  list(
-    page: PageRequest,
-    filter: { name: string | undefined; state: ScheduleState | undefined; jobId: string | undefined },
-  ): Promise<Found<ScheduleSummaryRecord>>
-  /** Writes what changed and counts `version`, and `gen` where the timer changes. */
-  change(id: string, change: ScheduleChange): Promise<void>
-  /** Soft: its history stays. */
-  remove(id: string): Promise<void>
-  /** True also for a schedule that was deleted and left its history. */
-  everExisted(id: string): Promise<boolean>
-  /** Newest first, planned before `beforeMs`. */
-  occurrences(
-    id: string,
-    page: { beforeMs: number | null; limit: number },
-    filter: { outcome: OccurrenceOutcome | undefined; fromMs: number | null; toMs: number | null },
-  ): Promise<Found<OccurrenceRecord, number>>
-}
-
-export interface OccurrenceRecord {
-  readonly scheduleId: string
-  readonly scheduledForMs: number
-  readonly outcome: OccurrenceOutcome
-  readonly reason: OccurrenceReason | null
-  readonly missedCount: number
-  readonly runId: string | null
-  readonly dueAtMs: number
-  readonly firedAtMs: number
-}
-
 /**
  * What a run takes over from its job and tenant when it is made. The weight is 1 for every tenant so far: no
  * route sets it.
@@ -285,6 +182,8 @@ export interface NewRun {
   readonly id: string
   readonly template: RunTemplate
   readonly scheduleId: string | null
+  /** The planned time that it stands for, if any. */
+  readonly scheduledForMs: number | null
   readonly source: RunSource
   readonly queue: string
   readonly priority: number
@@ -363,6 +262,7 @@ export interface RunFilter {
   readonly states: readonly RunState[] | undefined
   readonly jobId: string | undefined
   readonly scheduleId: string | undefined
+  readonly backfillId: string | undefined
   readonly createdAfterMs: number | null
   readonly createdBeforeMs: number | null
 }
@@ -376,8 +276,11 @@ export interface RunCatalog {
   list(page: PageRequest, filter: RunFilter): Promise<Found<RunSummaryRecord>>
   /** Id of the job of this name, or of the last one that had it. */
   jobIdOfName(name: string): Promise<string | undefined>
-  /** Ends a run that waits, now or later; false where it does not. */
-  cancelWaiting(id: string): Promise<boolean>
+  /**
+   * Ends a run that waits, now, for later or for another run; undefined where it does not. Who waited for it
+   * waits for the one before it, or no longer.
+   */
+  cancelWaiting(id: string): Promise<LetGo | undefined>
   /** Notes that the cancel of a running run was asked for; answers the session that runs it. */
   requestCancel(id: string): Promise<string | undefined>
 }

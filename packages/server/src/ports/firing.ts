@@ -5,10 +5,14 @@
  * 2. move (or end) the timer where due instant and generation are still the ones that were read, it and all
  *    planned times that are decided with it are due, the decision was made with about the right time, and
  *    with the settings that the schedule has now;
- * 3. insert the occurrences, ON CONFLICT DO NOTHING; 4. insert runs and ready rows for those that are new.
+ * 3. insert the occurrences, ON CONFLICT DO NOTHING;
+ * 4. insert runs for those that are new, each with a row that says where it stands: ready, or waiting for the
+ *    run before it; by some policies that one is asked to cancel, or ends here;
+ * 5. end the schedule where no planned time is left, or its limit of runs is reached.
  * All or nothing. Crash before commit: nothing happened. Crash after: everything did.
  */
-import type { DecidedOccurrence, FirePolicy, PlannedTime } from '../domain/firing.ts'
+import type { OccurrenceReason } from '@belfry/contract'
+import type { DecidedOccurrence, FirePolicy, PlannedTime } from '../domain/fire-policy.ts'
 import type { StoredSchedule } from '../domain/stored-schedule.ts'
 import type { HeldShard } from './leadership.ts'
 
@@ -16,6 +20,8 @@ import type { HeldShard } from './leadership.ts'
 export interface SchedulePlan extends FirePolicy, StoredSchedule {
   readonly tenantId: string
   readonly gen: number
+  /** Null: it may start any number of runs. */
+  readonly runLimit: number | null
   /** Grows with every change of the schedule. */
   readonly version: number
   /** Where its runs will go, for the tag; what counts is what the transaction finds. */
@@ -24,7 +30,10 @@ export interface SchedulePlan extends FirePolicy, StoredSchedule {
   readonly tenantWeight: number
 }
 
-/** One occurrence to write. A `ran` may still become `skipped`/`overlap` inside the transaction. */
+/**
+ * One occurrence to write. A `ran` may still become `skipped` inside the transaction (overlap, buffer_full,
+ * run_limit).
+ */
 export interface PlannedOccurrence extends DecidedOccurrence {
   /** For `ran`: the id of the run to make, and its place in the fair order. */
   readonly runId: string | null
@@ -40,6 +49,8 @@ export interface TimerFire {
   readonly expectedDueAtMs: number
   /** Null: no planned time is left; the timer goes and the schedule is `completed`. */
   readonly next: PlannedTime | null
+  /** Skips or allows, and has no limit of runs. A fire of such schedules alone costs less. */
+  readonly plain: boolean
   readonly occurrences: readonly PlannedOccurrence[]
 }
 
@@ -60,12 +71,34 @@ export interface FiredOccurrence {
   readonly runId: string | null
   readonly queue: string
   readonly dueAtMs: number
+  /** Its run waits for the one before it. */
+  readonly waits: boolean
+  readonly reason: OccurrenceReason | null
+  /** How many planned times it stands for. */
+  readonly missedCount: number
+}
+
+/** A run that had to make room for a new one of its schedule. */
+export interface DisplacedRun {
+  readonly runId: string
+  readonly tenantId: string
+  readonly jobId: string
+  readonly queue: string
+  /** The attempt that ran, and who ran it since when; session and start are null where none did. */
+  readonly attempt: number
+  readonly sessionId: string | null
+  readonly startedAtMs: number | null
+  /** True: it has ended as canceled. False: it was asked to cancel. */
+  readonly ended: boolean
 }
 
 export interface FireResult {
   readonly fired: readonly FiredOccurrence[]
-  /** Ids of timers that moved; the others were refused. */
+  readonly displaced: readonly DisplacedRun[]
+  /** Ids of timers that moved, or ended; the others were refused. */
   readonly movedScheduleIds: readonly string[]
+  /** Those of them that ended although a next time was given: the limit of runs is reached. */
+  readonly endedScheduleIds: readonly string[]
   /** Ids of those that were refused only because their schedule was changed since it was read. */
   readonly changedScheduleIds: readonly string[]
   readonly heldShards: readonly number[]
@@ -73,10 +106,17 @@ export interface FireResult {
   readonly nowMs: number
 }
 
+/** What a fire within a request came to. */
+export type SettleResult = Pick<FireResult, 'fired' | 'displaced' | 'nowMs'>
+
 export interface ReleaseResult {
   /** Those that moved to `ready`; the others are gone, or not yet due by database time. */
   readonly releasedRunIds: readonly string[]
   readonly releasedQueues: readonly string[]
+  /** Those that still wait for a run that is alive. */
+  readonly putOffRunIds: readonly string[]
+  /** When they are due again. */
+  readonly putOffToMs: number
   readonly nowMs: number
 }
 

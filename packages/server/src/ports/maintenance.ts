@@ -22,6 +22,15 @@ export interface Maintenance {
   pruneDefault(retentionDays: number, limit: number): Promise<number>
   /** Deletes idempotency keys that ran out, at most `limit`; answers how many. */
   deleteExpiredIdempotencyKeys(limit: number): Promise<number>
+  /**
+   * Deletes the rows of runs for nominal times whose runs are older than the retention and not alive, at most
+   * `limit`; answers how many.
+   */
+  deleteOldExtraRuns(retentionDays: number, limit: number): Promise<number>
+  /** Deletes backfills that were over before the retention, at most `limit`; answers how many. */
+  deleteOldBackfills(retentionDays: number, limit: number): Promise<number>
+  /** Deletes replans that ended before the retention, at most `limit`; answers how many. */
+  deleteOldReplans(retentionDays: number, limit: number): Promise<number>
   /** Deletes scheduler nodes that ran out long ago. */
   deleteDeadNodes(): Promise<number>
 }

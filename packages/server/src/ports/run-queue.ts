@@ -22,6 +22,8 @@ export interface ClaimedRun {
   readonly scheduledForMs: number | null
   readonly dueAtMs: number
   readonly availableAtMs: number
+  /** Id of the schedule, where a backfill made it: that waits for its end. */
+  readonly backfillOf: string | null
   readonly input: unknown
 }
 

@@ -34,12 +34,26 @@ export interface AppliedEnd {
   readonly runState: TerminalRunState | null
 }
 
+/** A schedule that was paused because its last runs, `failures` of them, all failed. */
+export interface PausedSchedule {
+  readonly scheduleId: string
+  readonly tenantId: string
+  readonly failures: number
+}
+
 export interface SessionRenewal {
   /** False: the lease had run out; abort everything and open a new session. */
   readonly alive: boolean
-  /** Runs of this session whose cancel was asked for. */
+  /** What the session holds according to the database. */
+  readonly heldRunIds: readonly string[]
+  /** Those of them whose cancel was asked for. */
   readonly cancelRunIds: readonly string[]
   readonly nowMs: number
+}
+
+/** Shards that have timers due by what was done: runs that waited for one that has ended. */
+export interface LetGo {
+  readonly timerShards: readonly number[]
 }
 
 export interface HeldRun {
@@ -94,12 +108,22 @@ export interface RunStore {
   complete(
     sessionId: string,
     ends: readonly AttemptEnd[],
-  ): Promise<{ applied: readonly AppliedEnd[]; nowMs: number }>
+  ): Promise<{
+    applied: readonly AppliedEnd[]
+    /** Schedules that these ends paused. */
+    paused: readonly PausedSchedule[]
+    /** Shards with timers that are due by these ends: of runs that waited for one that has ended. */
+    timerShards: readonly number[]
+    nowMs: number
+  }>
   /**
    * Hands runs back unstarted: no attempt is counted, the next claim may take them at once. Those whose
    * cancel was asked for are not handed back: they end here, as canceled while they waited.
    */
-  handBack(sessionId: string, runs: readonly HeldRun[]): Promise<{ handedBackRunIds: readonly string[] }>
+  handBack(
+    sessionId: string,
+    runs: readonly HeldRun[],
+  ): Promise<{ handedBackRunIds: readonly string[] } & LetGo>
   /**
    * What the session holds according to the database; more than its worker knows of if the answer to a claim
    * was lost.
@@ -121,5 +145,5 @@ export interface RunStore {
   /** Ends the lost attempts; guarded by the epoch and session that were read. */
   rescue(
     ends: readonly (AttemptEnd & { readonly sessionId: string })[],
-  ): Promise<{ applied: readonly AppliedEnd[] }>
+  ): Promise<{ applied: readonly AppliedEnd[]; paused: readonly PausedSchedule[] } & LetGo>
 }

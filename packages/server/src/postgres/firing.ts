@@ -2,77 +2,73 @@
  * The firing transaction on Postgres: turns the engine's decisions into arrays for one statement, and its
  * answer back. What makes it safe stands in ports/firing.ts and, step by step, with the statement.
  */
-import type { Firing, SchedulePlan, TimerFire } from '../ports/firing.ts'
+import type { CalendarRef, CalendarUse } from '../domain/calendar/calendar-lookup.ts'
+import { createCalendarShelf } from '../engine/calendar-shelf.ts'
+import type { CalendarShelf, ReadDefinitions } from '../ports/calendars.ts'
+import type { Firing, SchedulePlan } from '../ports/firing.ts'
+import { readDefinitions } from './catalog/calendar-store.ts'
 import type { Database } from './database.ts'
-import { fireTimers, type PlanRow, releaseDelayed, schedulePlans } from './statements/firing.ts'
+import { toFireColumns, toFireResult } from './fire-rows.ts'
+import { fireTimers, fireTimersWithPolicies } from './statements/fire.ts'
+import { type PlanRow, recheckMs, releaseDelayed, schedulePlans } from './statements/firing.ts'
 
 const engine = { role: 'belfry_engine' } as const
 
-export function createPostgresFiring(db: Database): Firing {
+/** `dataVersion`: release of the zone data that this process computes next times with. */
+export function createPostgresFiring(
+  db: Database,
+  dataVersion: string | null = null,
+  shelf: CalendarShelf = createCalendarShelf(),
+): Firing {
+  const reading = { ...engine, readOnly: true }
+  const read = readDefinitions((statement, params) => db.run(reading, statement, params))
   return {
-    async plans(scheduleIds) {
-      const rows = await db.run({ ...engine, readOnly: true }, schedulePlans, [scheduleIds])
-      return rows.map((row) => toPlan(row))
-    },
-    async fire(nodeId, terms, unordered, assumed) {
-      // Timers are locked in this order, the same in every process.
-      const fires = unordered.toSorted((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1))
-      const occurrences = fires.flatMap(({ scheduleId, occurrences }) =>
-        occurrences.map((occurrence) => ({ scheduleId, ...occurrence })),
-      )
-      const [row] = await db.run(engine, fireTimers, [
+    plans: async (scheduleIds) => toPlans(await db.run(reading, schedulePlans, [scheduleIds]), shelf, read),
+    async fire(nodeId, terms, fires, assumed) {
+      const text = fires.every(({ plain }) => plain) ? fireTimers : fireTimersWithPolicies
+      const [row] = await db.run(engine, text, [
+        ...toFireColumns(fires),
         nodeId,
         terms.map(({ shard }) => shard),
         terms.map(({ term }) => term),
         assumed.nowMs,
         assumed.toleranceMs,
-        ...timerColumns(fires),
-        occurrences.map(({ scheduleId }) => scheduleId),
-        occurrences.map(({ scheduledForMs }) => scheduledForMs),
-        occurrences.map(({ dueAtMs }) => dueAtMs),
-        occurrences.map(({ outcome }) => outcome),
-        occurrences.map(({ reason }) => reason),
-        occurrences.map(({ missedCount }) => missedCount),
-        occurrences.map(({ runId }) => runId),
-        occurrences.map(({ tag }) => tag),
+        dataVersion,
       ])
-      if (row === undefined) throw new Error('The fire statement answered no row.')
-      return {
-        fired: row.fired.map(([scheduleId, scheduledForMs, outcome, runId, queue, dueAtMs]) => {
-          return { scheduleId, scheduledForMs, outcome, runId, queue, dueAtMs }
-        }),
-        movedScheduleIds: row.moved,
-        changedScheduleIds: row.changed,
-        heldShards: row.held,
-        nowMs: row.now_ms,
-      }
+      return toFireResult(row)
     },
     async release(unordered) {
-      // Locked in this order, as above: two nodes may release the same runs.
+      // Locked in this order, as timers are: two nodes may release the same runs.
       const runs = unordered.toSorted((a, b) => (a.runId < b.runId ? -1 : 1))
       const [row] = await db.run(engine, releaseDelayed, [
         runs.map(({ runId }) => runId),
         runs.map(({ tag }) => tag),
       ])
       if (row === undefined) throw new Error('The release statement answered no row.')
-      return { releasedRunIds: row.released, releasedQueues: row.queues, nowMs: row.now_ms }
+      return {
+        releasedRunIds: row.released,
+        releasedQueues: row.queues,
+        putOffRunIds: row.put_off,
+        putOffToMs: row.now_ms + recheckMs,
+        nowMs: row.now_ms,
+      }
     },
   }
 }
 
-function timerColumns(fires: readonly TimerFire[]) {
-  return [
-    fires.map(({ scheduleId }) => scheduleId),
-    fires.map(({ gen }) => gen),
-    fires.map(({ version }) => version),
-    fires.map(({ expectedDueAtMs }) => expectedDueAtMs),
-    fires.map(({ occurrences }) => Math.max(...occurrences.map(({ dueAtMs }) => dueAtMs))),
-    fires.map(({ next }) => next?.scheduledForMs ?? null),
-    fires.map(({ next }) => next?.dueAtMs ?? null),
-  ] as const
+/** What a scheduler knows of schedules, from their rows. */
+export async function toPlans(
+  rows: readonly PlanRow[],
+  shelf: CalendarShelf,
+  read: ReadDefinitions,
+): Promise<readonly SchedulePlan[]> {
+  const useOf = await shelf.take(rows.flatMap(refsOf), read)
+  return rows.map((row) => toPlan(row, refsOf(row).map(useOf)))
 }
 
-function toPlan(row: PlanRow): SchedulePlan {
+const refsOf = ({ calendars }: PlanRow): readonly CalendarRef[] => calendars as readonly CalendarRef[]
+
+function toPlan(row: PlanRow, calendars: readonly CalendarUse[]): SchedulePlan {
   return {
     scheduleId: row.id,
     tenantId: row.tenant_id,
@@ -82,9 +78,15 @@ function toPlan(row: PlanRow): SchedulePlan {
     zone: row.zone,
     startAtMs: row.start_ms,
     endAtMs: row.end_ms,
+    calendars,
+    onExcluded: row.on_excluded,
     jitterMs: row.jitter_ms,
+    flexibleWindowMs: row.flexible_window_ms,
     catchUp: row.catch_up,
     overlap: row.overlap,
+    runLimit: row.run_limit,
+    sleepUntilMs: row.sleep_until_ms,
+    sleepReason: row.sleep_reason,
     queue: row.queue,
     priority: row.priority,
     tenantWeight: row.weight,

@@ -18,7 +18,14 @@ import { listenHints, notifyHint } from './statements/hints.ts'
 const longestReconnectMs = 10_000
 /** A server that is frozen lets nobody in and says nothing; a stop must not wait for it. */
 const answerWithinMs = 5_000
-const topics: ReadonlySet<string> = new Set<Hint['topic']>(['ready', 'timers', 'cancel', 'shards'])
+const topics: ReadonlySet<string> = new Set<Hint['topic']>([
+  'ready',
+  'timers',
+  'cancel',
+  'shards',
+  'replans',
+  'backfills',
+])
 
 export interface PostgresHints extends Hints {
   start(): void

@@ -4,9 +4,11 @@
  */
 import type { Maintenance } from '../ports/maintenance.ts'
 import type { Database } from './database.ts'
+import { deleteOldBackfills, deleteOldExtraRuns } from './statements/backfill-steps.ts'
 import {
   deleteDeadNodes,
   deleteExpiredIdempotencyKeys,
+  deleteOldReplans,
   dropPartitions,
   limitLockWait,
   listMissingDays,
@@ -43,6 +45,18 @@ export function createPostgresMaintenance(db: Database): Maintenance {
     },
     async deleteExpiredIdempotencyKeys(limit) {
       const [row] = await db.run(engine, deleteExpiredIdempotencyKeys, [limit])
+      return row?.count ?? 0
+    },
+    async deleteOldExtraRuns(retentionDays, limit) {
+      const [row] = await db.run(engine, deleteOldExtraRuns, [retentionDays, limit])
+      return row?.count ?? 0
+    },
+    async deleteOldBackfills(retentionDays, limit) {
+      const [row] = await db.run(engine, deleteOldBackfills, [retentionDays, limit])
+      return row?.count ?? 0
+    },
+    async deleteOldReplans(retentionDays, limit) {
+      const [row] = await db.run(engine, deleteOldReplans, [retentionDays, limit])
       return row?.count ?? 0
     },
     async deleteDeadNodes() {

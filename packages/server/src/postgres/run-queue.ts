@@ -64,6 +64,7 @@ function toClaimedRun(row: ClaimRow, runId: string): ClaimedRun {
     scheduledForMs: row.scheduled_for_ms,
     dueAtMs: row.due_at_ms,
     availableAtMs: row.available_at_ms,
+    backfillOf: row.backfill_of,
     input: row.input,
   }
 }

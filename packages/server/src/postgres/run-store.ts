@@ -6,8 +6,10 @@
  */
 import type { TerminalRunState } from '@belfry/contract'
 import { jobDefinitionSchema, retryPolicySchema } from '@belfry/contract'
-import type { AppliedEnd, AttemptEnd, RunStore, StuckRun } from '../ports/run-store.ts'
+import type { AppliedEnd, AttemptEnd, LetGo, PausedSchedule, RunStore, StuckRun } from '../ports/run-store.ts'
 import type { Database } from './database.ts'
+import { pausingAfterFailures } from './failure-pauses.ts'
+import type { Statement } from './statement.ts'
 import { listDefinitions } from './statements/claim.ts'
 import type { AppliedRow, EndColumns } from './statements/completion.ts'
 import { completeAttempts, listAppliedBefore, rescueAttempts } from './statements/completion.ts'
@@ -35,7 +37,12 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
     async renewSession(sessionId, leaseMs) {
       const scope = { ...engine, timeoutMs: heartbeatTimeoutMs(leaseMs) }
       const [row] = await heartbeats.run(scope, renewSession, [sessionId, leaseMs])
-      return { alive: row?.alive ?? false, cancelRunIds: row?.cancel_run_ids ?? [], nowMs: row?.now_ms ?? 0 }
+      return {
+        alive: row?.alive ?? false,
+        heldRunIds: row?.held_run_ids ?? [],
+        cancelRunIds: row?.cancel_run_ids ?? [],
+        nowMs: row?.now_ms ?? 0,
+      }
     },
     async closeSession(sessionId) {
       await heartbeats.run(engine, closeSession, [sessionId])
@@ -57,7 +64,8 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
       const ids = runs.map((run) => run.runId)
       const epochs = runs.map((run) => run.leaseEpoch)
       const rows = await db.run(engine, handBackRuns, [sessionId, ids, epochs])
-      return { handedBackRunIds: rows.filter((row) => !row.canceled).map((row) => row.run_id) }
+      const handedBackRunIds = rows.filter((row) => !row.canceled).map((row) => row.run_id)
+      return { handedBackRunIds, timerShards: rows[0]?.timer_shards ?? [] }
     },
     async heldRuns(sessionId) {
       const rows = await db.run({ ...engine, readOnly: true }, listHeldRuns, [sessionId])
@@ -75,8 +83,8 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
     },
     async rescue(ends) {
       const sessionIds = ends.map((end) => end.sessionId)
-      const rows = await db.run(engine, rescueAttempts, [...toColumns(ends), sessionIds])
-      return { applied: toApplied(rows) }
+      const { rows, ...more } = await writeEnds(db, ends, rescueAttempts, [...toColumns(ends), sessionIds])
+      return { applied: toApplied(rows), ...more }
     },
   }
 }
@@ -86,15 +94,28 @@ function heartbeatTimeoutMs(leaseMs: number): number {
   return Math.max(500, Math.floor(leaseMs / 6))
 }
 
+/** One round trip; where runs fail, a transaction in which their schedules may be paused. */
+async function writeEnds<Params extends readonly unknown[]>(
+  db: Database,
+  ends: readonly AttemptEnd[],
+  statement: Statement<AppliedRow, Params>,
+  params: Params,
+): Promise<{ rows: AppliedRow[]; paused: readonly PausedSchedule[] } & LetGo> {
+  const { result: rows, paused } = ends.some(({ runState }) => runState === 'failed')
+    ? await db.transaction(engine, (tx) => pausingAfterFailures(tx, ends, () => tx.query(statement, params)))
+    : { result: await db.run(engine, statement, params), paused: [] }
+  return { rows, paused, timerShards: rows[0]?.timer_shards ?? [] }
+}
+
 async function complete(
   db: Database,
   sessionId: string,
   ends: readonly AttemptEnd[],
-): Promise<{ applied: readonly AppliedEnd[]; nowMs: number }> {
-  const rows = await db.run(engine, completeAttempts, [...toColumns(ends), sessionId])
+): ReturnType<RunStore['complete']> {
+  const { rows, ...more } = await writeEnds(db, ends, completeAttempts, [...toColumns(ends), sessionId])
   const applied = toApplied(rows)
   const nowMs = rows[0]?.now_ms ?? 0
-  if (applied.length === ends.length) return { applied, nowMs }
+  if (applied.length === ends.length) return { applied, nowMs, ...more }
   // Refused: the lease was lost, or an earlier call was committed and its answer got lost.
   const done = new Set(applied.map((end) => end.runId))
   const rest = ends.filter((end) => !done.has(end.runId))
@@ -106,7 +127,7 @@ async function complete(
     rest.map((end) => end.outcome),
   ])
   const earlier = before.map((row) => ({ runId: row.run_id, runState: asEndState(row.run_state) }))
-  return { applied: [...applied, ...earlier], nowMs }
+  return { applied: [...applied, ...earlier], nowMs, ...more }
 }
 
 function toColumns(ends: readonly AttemptEnd[]): EndColumns {

@@ -22,7 +22,7 @@ export const metricTable = {
   belfry_runs_enqueued_total: {
     type: 'counter',
     labels: ['queue', 'source'],
-    help: 'Runs that were asked for, by who asked (schedule, manual, trigger).',
+    help: 'Runs that were asked for, by who asked (schedule, manual, trigger, backfill).',
   },
   belfry_runs_finished_total: {
     type: 'counter',
@@ -49,8 +49,29 @@ export const metricTable = {
   },
   belfry_occurrences_total: {
     type: 'counter',
+    labels: ['outcome', 'reason'],
+    help: 'Planned times that were decided: ran, skipped or missed, and why not (none where it ran).',
+  },
+  belfry_backfill_times_total: {
+    type: 'counter',
     labels: ['outcome'],
-    help: 'Planned times that were decided: ran, skipped or missed.',
+    help: 'Planned times that backfills decided in this process: started or skipped.',
+  },
+  belfry_backfill_step_seconds: {
+    type: 'histogram',
+    labels: [],
+    buckets: fast,
+    help: 'How long a step of a backfill took, that is one transaction.',
+  },
+  belfry_backfills_ended_total: {
+    type: 'counter',
+    labels: ['state'],
+    help: 'Backfills that ended by themselves: completed, or canceled with their schedule.',
+  },
+  belfry_backfills_open: {
+    type: 'gauge',
+    labels: [],
+    help: 'Backfills of the shards that this process leads that are not over, as of its last look.',
   },
   belfry_claim_duration_seconds: {
     type: 'histogram',
@@ -62,6 +83,11 @@ export const metricTable = {
     type: 'counter',
     labels: ['reason'],
     help: 'Runs that were taken back from lost workers or after their deadline.',
+  },
+  belfry_schedules_paused_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Schedules that were paused because their last runs failed (pauseAfterFailures).',
   },
   belfry_leases_lost_total: {
     type: 'counter',
@@ -90,6 +116,21 @@ export const metricTable = {
     type: 'gauge',
     labels: [],
     help: 'Local clock minus that of the database; alarm beyond 1 s.',
+  },
+  belfry_replans_total: {
+    type: 'counter',
+    labels: ['kind', 'outcome'],
+    help: 'Replans (of a zone or a calendar) that ended in this process: done, or superseded by newer data.',
+  },
+  belfry_replanned_schedules_total: {
+    type: 'counter',
+    labels: ['kind', 'outcome'],
+    help: 'Schedules whose next time was computed again: moved, unchanged, or failed (it keeps its time).',
+  },
+  belfry_zone_data_differing_zones: {
+    type: 'gauge',
+    labels: [],
+    help: 'Zones in which this process computes by other rules than are on record; alarm beyond 0.',
   },
   belfry_role_failures_total: {
     type: 'counter',

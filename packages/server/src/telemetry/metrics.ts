@@ -32,6 +32,7 @@ export interface Metrics {
   /** Read at each scrape. */
   readSlots(read: () => SlotStats): void
   readConnections(read: () => ConnectionStats): void
+  readBackfills(read: () => { readonly open: number }): void
   readonly contentType: string
   /** In the Prometheus text format. */
   render(): Promise<string>
@@ -75,6 +76,9 @@ export function createMetrics(options: { version: string; processMetrics?: boole
         gauge.set({ state: 'waiting' }, waiting)
       })
     },
+    readBackfills(read) {
+      readers.push(() => instruments.gauge('belfry_backfills_open').set(read().open))
+    },
     contentType: registry.contentType,
     render() {
       for (const read of readers) read()
@@ -89,8 +93,8 @@ function listen(instruments: Instruments, queueLabel: (queue: string) => string)
   const { counter, gauge, histogram } = instruments
   return {
     occurrences_fired({ outcomes }) {
-      for (const { outcome, lateMs } of outcomes) {
-        counter('belfry_occurrences_total').inc({ outcome })
+      for (const { outcome, reason, count, lateMs } of outcomes) {
+        counter('belfry_occurrences_total').inc({ outcome, reason: reason ?? 'none' }, count)
         if (outcome === 'ran') histogram('belfry_schedule_lag_seconds').observe(Math.max(0, lateMs) / 1_000)
       }
     },
@@ -108,15 +112,41 @@ function listen(instruments: Instruments, queueLabel: (queue: string) => string)
       histogram('belfry_run_duration_seconds').observe({ queue: label, outcome }, durationMs / 1_000)
       if (isTerminal(state)) counter('belfry_runs_finished_total').inc({ queue: label, outcome: state })
     },
+    backfill_stepped({ started, skipped, durationMs }) {
+      counter('belfry_backfill_times_total').inc({ outcome: 'started' }, started)
+      counter('belfry_backfill_times_total').inc({ outcome: 'skipped' }, skipped)
+      histogram('belfry_backfill_step_seconds').observe(durationMs / 1_000)
+    },
+    backfill_ended({ state }) {
+      counter('belfry_backfills_ended_total').inc({ state })
+    },
     lease_lost({ at }) {
       counter('belfry_leases_lost_total').inc({ at })
     },
     runs_rescued({ count, reason }) {
       counter('belfry_runs_rescued_total').inc({ reason }, count)
     },
+    schedule_paused() {
+      counter('belfry_schedules_paused_total').inc()
+    },
     shards_changed({ held }) {
       gauge('belfry_leader').set({ role: 'scheduler' }, held > 0 ? 1 : 0)
       gauge('belfry_shards_held').set(held)
+    },
+    zone_data_changed() {
+      gauge('belfry_zone_data_differing_zones').set(0)
+    },
+    zone_data_differs({ zones }) {
+      gauge('belfry_zone_data_differing_zones').set(zones.length)
+    },
+    replan_advanced({ kind, looked, movedNow, failedNow }) {
+      const replanned = counter('belfry_replanned_schedules_total')
+      replanned.inc({ kind, outcome: 'moved' }, movedNow)
+      replanned.inc({ kind, outcome: 'failed' }, failedNow)
+      replanned.inc({ kind, outcome: 'unchanged' }, Math.max(0, looked - movedNow - failedNow))
+    },
+    replan_ended({ kind, state }) {
+      counter('belfry_replans_total').inc({ kind, outcome: state })
     },
     role_failed({ role }) {
       counter('belfry_role_failures_total').inc({ role })

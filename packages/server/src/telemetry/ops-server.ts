@@ -1,7 +1,7 @@
 /**
  * The ops port: `/livez` (this process and its event loop, never the database), `/readyz` (every check
  * passes; not while draining) and `/metrics`. Plain and small, so that it answers when nothing else does;
- * never on the API's port.
+ * never on the API's port. `/readyz?verbose` answers JSON: the checks, and reports, which decide nothing.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { BelfryError } from '@belfry/contract'
@@ -14,9 +14,25 @@ export interface ReadinessCheck {
   readonly check: () => Promise<void>
 }
 
+/** What a person wants to know who looks closer. */
+export interface Finding {
+  readonly status: 'ok' | 'warn'
+  /** What is amiss and what to do; null where all is well. */
+  readonly message: string | null
+  readonly facts: Readonly<Record<string, unknown>>
+}
+
+export interface StatusReport {
+  readonly name: string
+  /** A failure is shown as a warning. */
+  readonly report: () => Finding | Promise<Finding>
+}
+
 export interface OpsOptions {
+  readonly version: string
   readonly metrics: Metrics
   readonly checks: readonly ReadinessCheck[]
+  readonly reports: readonly StatusReport[]
   /** Limit for all checks together. Default 2,000. */
   readonly checkTimeoutMs?: number | undefined
 }
@@ -33,6 +49,7 @@ type Reply = { readonly status: number; readonly type: string; readonly text: st
 type Verdict = { readonly name: string; readonly fault: string | undefined }
 
 const plain = 'text/plain; charset=utf-8'
+const json = 'application/json; charset=utf-8'
 
 export function createOps(options: OpsOptions): Ops {
   let draining = false
@@ -58,13 +75,22 @@ export function createOps(options: OpsOptions): Ops {
     if (path !== '/readyz') {
       return { status: 404, type: plain, text: 'There are /livez, /readyz (add ?verbose) and /metrics.\n' }
     }
-    const all = await verdicts()
+    const reporting = verbose ? findings() : Promise.resolve([])
+    const [all, found] = await Promise.all([verdicts(), reporting])
     const ready = all.every(({ fault }) => fault === undefined)
+    const status = ready ? 200 : 503
+    if (verbose) return { status, type: json, text: verboseText(options.version, ready, all, found) }
     const lines = all.map(({ name, fault }) =>
       fault === undefined ? `[+] ${name} ok` : `[-] ${name}: ${fault}`,
     )
-    const shown = verbose || !ready ? [...lines, ready ? 'ready' : 'not ready'] : ['ok']
-    return { status: ready ? 200 : 503, type: plain, text: `${shown.join('\n')}\n` }
+    const shown = ready ? ['ok'] : [...lines, 'not ready']
+    return { status, type: plain, text: `${shown.join('\n')}\n` }
+  }
+
+  function findings(): Promise<(Finding & { readonly name: string })[]> {
+    return Promise.all(
+      options.reports.map(async ({ name, report }) => ({ name, ...(await findingOf(report, timeoutMs)) })),
+    )
   }
 
   const server = createServer((request, response) => {
@@ -112,16 +138,42 @@ async function respond(
   response.end(request.method === 'HEAD' ? undefined : reply.text)
 }
 
-async function faultOf(check: () => Promise<void>, timeoutMs: number): Promise<string | undefined> {
-  const late = AbortSignal.timeout(timeoutMs)
-  const timeout = new Promise<string>((resolve) => {
-    late.addEventListener('abort', () => resolve(`no answer within ${timeoutMs} ms`), { once: true })
-  })
+function faultOf(check: () => Promise<void>, timeoutMs: number): Promise<string | undefined> {
   const outcome = check().then(
     () => undefined,
     (error: unknown) => wordsOf(error),
   )
+  return inTime(outcome, timeoutMs, (words) => words)
+}
+
+function findingOf(report: StatusReport['report'], timeoutMs: number): Promise<Finding> {
+  const failed = (message: string): Finding => ({ status: 'warn', message, facts: {} })
+  const outcome = Promise.resolve()
+    .then(report)
+    .catch((error: unknown) => failed(wordsOf(error)))
+  return inTime(outcome, timeoutMs, failed)
+}
+
+function inTime<T>(outcome: Promise<T>, timeoutMs: number, late: (words: string) => T): Promise<T> {
+  const limit = AbortSignal.timeout(timeoutMs)
+  const timeout = new Promise<T>((resolve) => {
+    const end = (): void => resolve(late(`no answer within ${timeoutMs} ms`))
+    limit.addEventListener('abort', end, { once: true })
+  })
   return Promise.race([outcome, timeout])
+}
+
+function verboseText(
+  version: string,
+  ready: boolean,
+  checks: readonly Verdict[],
+  reports: readonly (Finding & { readonly name: string })[],
+): string {
+  const checked = checks.map(({ name, fault }) => {
+    return { name, status: fault === undefined ? 'ok' : 'fail', message: fault ?? null }
+  })
+  const body = { status: ready ? 'ready' : 'not_ready', version, checks: [...checked, ...reports] }
+  return `${JSON.stringify(body, null, 2)}\n`
 }
 
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

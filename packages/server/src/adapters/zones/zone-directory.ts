@@ -34,14 +34,6 @@ export function readZoneDirectory(directory: string, version: string): ZoneFiles
   return { version, files }
 }
 
-/** Orders releases: `2025b` < `2026a` < `2026z` < `2026za`. */
-export function compareZoneVersions(a: string, b: string): number {
-  const byYear = Number(a.slice(0, 4)) - Number(b.slice(0, 4))
-  if (byYear !== 0) return byYear
-  if (a.length !== b.length) return a.length - b.length
-  return a === b ? 0 : a < b ? -1 : 1
-}
-
 function walk(root: string, prefix: string, depth: number, files: Map<string, Uint8Array>): void {
   for (const entry of readdirSync(join(root, prefix), { withFileTypes: true })) {
     const name = prefix === '' ? entry.name : `${prefix}/${entry.name}`

@@ -2,18 +2,14 @@
 // package. The system's wins a tie, since its operator keeps it; a tree that does not tell its version is
 // never used, because it cannot be known to be newer. Zones are parsed at first use and kept.
 
+import { compareZoneVersions } from '../../domain/zone/zone-data.ts'
 import type { ZoneRules } from '../../domain/zone/zone-rules.ts'
 import { makeZoneRules } from '../../domain/zone/zone-rules.ts'
 import { parseTzif } from '../../domain/zone/tzif.ts'
-import type { ZoneSource } from '../../ports/zones.ts'
+import type { ZoneDataOnDisk, ZoneSource } from '../../ports/zones.ts'
 import { BUNDLED_ZONES_BASE64, BUNDLED_ZONES_VERSION } from './bundled-zones.generated.ts'
 import { unpackZones, type ZoneFiles } from './zone-bundle.ts'
-import {
-  compareZoneVersions,
-  readZoneDirectory,
-  readZoneVersion,
-  SYSTEM_ZONE_DIRECTORIES,
-} from './zone-directory.ts'
+import { readZoneDirectory, readZoneVersion, SYSTEM_ZONE_DIRECTORIES } from './zone-directory.ts'
 
 export type ZoneSourceOptions = {
   /**
@@ -22,30 +18,35 @@ export type ZoneSourceOptions = {
   readonly directories?: readonly string[]
 }
 
+/** Options for a tree that is to be looked at before the system's usual places. */
+export function zoneDirectories(first: string | undefined): ZoneSourceOptions {
+  return first === undefined ? {} : { directories: [first, ...SYSTEM_ZONE_DIRECTORIES] }
+}
+
 export function openZoneSource(options: ZoneSourceOptions = {}): ZoneSource {
-  const system = newerSystemZones(options.directories ?? SYSTEM_ZONE_DIRECTORIES)
-  return system
-    ? makeZoneSource(system, 'system')
-    : makeZoneSource(unpackZones(BUNDLED_ZONES_BASE64), 'bundled')
-}
-
-function newerSystemZones(directories: readonly string[]): ZoneFiles | undefined {
-  for (const directory of directories) {
-    const version = readZoneVersion(directory)
-    if (version === undefined) continue
-    if (compareZoneVersions(version, BUNDLED_ZONES_VERSION) < 0) return undefined
-    const zones = readZoneDirectory(directory, version)
-    return zones.files.has('UTC') ? zones : undefined
+  const { system } = zoneDataOnDisk(options)
+  if (system !== null && compareZoneVersions(system.version, BUNDLED_ZONES_VERSION) >= 0) {
+    const zones = readZoneDirectory(system.path, system.version)
+    if (zones.files.has('UTC')) return makeZoneSource(zones, { source: 'system', path: system.path })
   }
-  return undefined
+  return makeZoneSource(unpackZones(BUNDLED_ZONES_BASE64), { source: 'bundled', path: null })
 }
 
-function makeZoneSource(zones: ZoneFiles, source: ZoneSource['source']): ZoneSource {
+/** Reads versions only. A process that began before an update of the system uses what was there then. */
+export function zoneDataOnDisk(options: ZoneSourceOptions = {}): ZoneDataOnDisk {
+  for (const path of options.directories ?? SYSTEM_ZONE_DIRECTORIES) {
+    const version = readZoneVersion(path)
+    if (version !== undefined) return { bundled: BUNDLED_ZONES_VERSION, system: { path, version } }
+  }
+  return { bundled: BUNDLED_ZONES_VERSION, system: null }
+}
+
+function makeZoneSource(zones: ZoneFiles, origin: Pick<ZoneSource, 'source' | 'path'>): ZoneSource {
   const parsed = new Map<string, ZoneRules | undefined>()
   const names = [...zones.files.keys()].sort()
   return {
     dataVersion: zones.version,
-    source,
+    ...origin,
     names: () => names,
     get(name) {
       const known = parsed.get(name)

@@ -1,19 +1,19 @@
-// Named calendars: holidays, blackout windows, business days. A schedule leaves out the times that one
-// covers (skipOn) or keeps only those (onlyOn). A calendar is data as people write it, compiled once into
-// days, spans and recurrences on the wall clock of its zone, so that "is this instant covered?" is a look-up.
+// Named calendars: holidays, blackout windows, business days. A schedule leaves out the times that one covers
+// (skipOn) or keeps only those (onlyOn). A calendar is data as people write it, compiled once into spans on
+// the wall clock of its zone (local-cover.ts) and windows of real time (window-cover.ts), so that "is this
+// instant covered, and for how long?" is a look-up.
 
 import { DAY_MS } from '../zone/civil-date.ts'
 import { refuse, type Result, succeed } from '../zone/result.ts'
 import { resolveZone, type ZoneLookup } from '../zone/zone-lookup.ts'
-import type { ZoneRules } from '../zone/zone-rules.ts'
+import { cycleShiftMs, segmentAt, type ZoneRules, type ZoneTimeline } from '../zone/zone-rules.ts'
 import type { CronDialect } from '../schedule/cron-dialect.ts'
 import { parseCron } from '../schedule/cron-parser.ts'
-import type { CronPlan } from '../schedule/cron-plan.ts'
-import { FIXED_TIME_POLICY, INTERVAL_POLICY, previousOfCron } from '../schedule/cron-search.ts'
 import { fault, type ScheduleFault } from '../schedule/schedule-fault.ts'
-import { previousLocal } from '../schedule/wall-time.ts'
 import { parseLocal, parseMonthDay, weekdayBits } from './calendar-dates.ts'
-import { type CalendarSpan, type Recurrence, readIcs } from './ics-reader.ts'
+import { readIcs } from './ics-reader.ts'
+import { type CalendarSpan, makeLocalCover, type Recurrence } from './local-cover.ts'
+import { type CoverWindow, makeWindowCover } from './window-cover.ts'
 
 export type CalendarDefinition = {
   readonly name: string
@@ -43,24 +43,28 @@ export type CompiledCalendar = {
   readonly name: string
   /** Why the instant is covered, in a few words such as "2026-12-25" or "Christmas"; null when it is not. */
   covers(instantMs: number): string | null
+  /** An instant up to which it goes on to cover, or not to cover, as at `instantMs`; it may go on further. */
+  steadyUntil(instantMs: number): number
+  /** The end of the last thing that it covers; Infinity where something comes again for ever. */
+  readonly endMs: number
+  /** How dear a look may be, 1 for what is found at once: what bounds a search over many days. */
+  readonly effort: number
 }
 
 const MAX_ENTRIES = 5_000
 const MAX_WINDOWS = 50
 const MAX_WINDOW_MINUTES = 366 * 1_440
-/** Longer spans are kept as spans; shorter ones of whole days become days. */
-const MAX_LISTED_DAYS = 400
+/** Events that repeat have to be laid out for each stretch of days; so many cost as much as a window. */
+const CHEAP_STARTS = 1_000
 
-type Window = { readonly plan: CronPlan; readonly durationMs: number; readonly label: string }
-
-/** Everything in wall time of the calendar's zone. */
+/** Everything but the windows in wall time of the calendar's zone. */
 type Covered = {
-  readonly days: Map<number, string>
+  readonly spans: CalendarSpan[]
   readonly yearly: Map<number, string>
   weekdays: number
-  readonly spans: CalendarSpan[]
   readonly recurrences: Recurrence[]
-  readonly windows: Window[]
+  starts: number
+  readonly windows: CoverWindow[]
 }
 
 export function compileCalendar(
@@ -73,11 +77,11 @@ export function compileCalendar(
   const zone = named.value
   const faults: ScheduleFault[] = []
   const covered: Covered = {
-    days: new Map(),
+    spans: [],
     yearly: new Map(),
     weekdays: 0,
-    spans: [],
     recurrences: [],
+    starts: 0,
     windows: [],
   }
   checkSizes(definition, faults)
@@ -90,39 +94,43 @@ export function compileCalendar(
   if (faults.length > 0) return refuse(faults)
   if (isEmpty(covered))
     return refuse([fault('', 'the calendar is empty: give dates, ranges or another part')])
-  return succeed({ name: definition.name, covers: (instantMs) => reasonFor(covered, zone, instantMs) })
+  return succeed(compiledOf(definition.name, covered, zone))
 }
 
-function reasonFor(covered: Covered, zone: ZoneRules, instantMs: number): string | null {
-  const localMs = instantMs + zone.offsetAt(instantMs)
-  const dayNo = Math.floor(localMs / DAY_MS)
-  const day = covered.days.get(dayNo)
-  if (day !== undefined) return day
-  const date = new Date(dayNo * DAY_MS)
-  const yearly = covered.yearly.get((date.getUTCMonth() + 1) * 32 + date.getUTCDate())
-  if (yearly !== undefined) return yearly
-  if (((covered.weekdays >>> date.getUTCDay()) & 1) === 1) {
-    return (
-      ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'][date.getUTCDay()] ?? ''
-    )
+function compiledOf(name: string, covered: Covered, zone: ZoneRules): CompiledCalendar {
+  const local = makeLocalCover(covered)
+  const windows = covered.windows.map((window) => makeWindowCover(window, zone.timeline))
+  return {
+    name,
+    endMs:
+      windows.length > 0 || local.endMs === Infinity ? Infinity : zone.resolveLocal(local.endMs).instantMs,
+    effort: 1 + windows.length + Math.floor(covered.starts / CHEAP_STARTS),
+    covers(instantMs) {
+      const { why } = local.look(instantMs + zone.offsetAt(instantMs))
+      return why ?? windows.find((window) => window.look(instantMs).covered)?.label ?? null
+    },
+    steadyUntil(instantMs) {
+      const localMs = instantMs + zone.offsetAt(instantMs)
+      const look = local.look(localMs)
+      const steadyMs = Math.min(instantMs + look.untilMs - localMs, offsetUntil(zone.timeline, instantMs))
+      if (look.why !== null) return steadyMs
+      const stretches = windows.map((window) => window.look(instantMs))
+      const open = stretches.filter(({ covered: isOpen }) => isOpen)
+      return open.length > 0
+        ? Math.max(...open.map(({ untilMs }) => untilMs))
+        : Math.min(steadyMs, ...stretches.map(({ untilMs }) => untilMs))
+    },
   }
-  const span = covered.spans.find(({ fromMs, toMs }) => fromMs <= localMs && localMs < toMs)
-  if (span) return span.label
-  for (const { plan, durationMs, untilMs, except, label } of covered.recurrences) {
-    const startMs = previousLocal(plan, localMs - durationMs + 1, Math.min(localMs, untilMs) + 1)
-    if (startMs !== Number.NEGATIVE_INFINITY && !except.has(startMs)) return label
-  }
-  for (const { plan, durationMs, label } of covered.windows) {
-    const policy = plan.fixedTime ? FIXED_TIME_POLICY : INTERVAL_POLICY
-    const startMs = previousOfCron(plan, zone.timeline, policy, instantMs + 1)
-    if (startMs !== null && instantMs < startMs + durationMs) return label
-  }
-  return null
 }
 
-function isEmpty(covered: Covered): boolean {
-  const { days, yearly, weekdays, spans, recurrences, windows } = covered
-  return days.size + yearly.size + spans.length + recurrences.length + windows.length === 0 && weekdays === 0
+/** Up to when the zone keeps the offset that it has at the instant. */
+function offsetUntil(timeline: ZoneTimeline, instantMs: number): number {
+  const shiftMs = cycleShiftMs(timeline, instantMs)
+  return (timeline.startsMs[segmentAt(timeline, instantMs - shiftMs) + 1] ?? Infinity) + shiftMs
+}
+
+function isEmpty({ spans, yearly, weekdays, recurrences, windows }: Covered): boolean {
+  return spans.length + yearly.size + recurrences.length + windows.length === 0 && weekdays === 0
 }
 
 function checkSizes(definition: CalendarDefinition, faults: ScheduleFault[]): void {
@@ -136,7 +144,7 @@ function checkSizes(definition: CalendarDefinition, faults: ScheduleFault[]): vo
 function addDates(definition: CalendarDefinition, covered: Covered, faults: ScheduleFault[]): void {
   for (const [i, text] of (definition.dates ?? []).entries()) {
     const local = parseLocal(text)
-    if (local?.wholeDay) covered.days.set(local.localMs / DAY_MS, text.trim())
+    if (local?.wholeDay) covered.spans.push(daySpan(local.localMs, text.trim()))
     else faults.push(fault(`/dates/${i}`, `${shown(text)} is not a date: write it as 2026-12-25`))
   }
   for (const [i, text] of (definition.yearly ?? []).entries()) {
@@ -163,17 +171,12 @@ function addRanges(definition: CalendarDefinition, covered: Covered, faults: Sch
     }
     const toMs = to.wholeDay ? to.localMs + DAY_MS : to.localMs
     if (toMs <= from.localMs) faults.push(fault(`/ranges/${i}/to`, 'the range ends before it begins'))
-    else addSpan(covered, { fromMs: from.localMs, toMs, label: `${range.from} to ${range.to}` })
+    else covered.spans.push({ fromMs: from.localMs, toMs, label: `${range.from} to ${range.to}` })
   }
 }
 
-/** Short spans of whole days are looked up by day, which stays fast however many there are. */
-function addSpan(covered: Covered, span: CalendarSpan): void {
-  const firstDay = span.fromMs / DAY_MS
-  const days = (span.toMs - span.fromMs) / DAY_MS
-  if (!Number.isInteger(firstDay) || !Number.isInteger(days) || days > MAX_LISTED_DAYS)
-    covered.spans.push(span)
-  else for (let day = firstDay; day < firstDay + days; day++) covered.days.set(day, span.label)
+function daySpan(fromMs: number, label: string): CalendarSpan {
+  return { fromMs, toMs: fromMs + DAY_MS, label }
 }
 
 function addWindows(definition: CalendarDefinition, covered: Covered, faults: ScheduleFault[]): void {
@@ -203,8 +206,9 @@ function addIcs(
     faults.push(fault('/ics', events.error))
     return
   }
-  for (const span of events.value.spans) addSpan(covered, span)
-  covered.recurrences.push(...events.value.recurrences)
+  for (const span of events.value.spans) covered.spans.push(span)
+  for (const recurrence of events.value.recurrences) covered.recurrences.push(recurrence)
+  covered.starts = events.value.starts
 }
 
 function shown(text: string): string {

@@ -7,34 +7,37 @@ import { DAY_MS } from '../zone/civil-date.ts'
 import { refuse, type Result, succeed } from '../zone/result.ts'
 import type { ZoneLookup } from '../zone/zone-lookup.ts'
 import type { ZoneRules } from '../zone/zone-rules.ts'
-import type { CronPlan } from '../schedule/cron-plan.ts'
+import { countLocals } from '../schedule/wall-time.ts'
 import { localOf } from './calendar-dates.ts'
 import { readRecurrence } from './ics-recurrence.ts'
-
-/** [fromMs, toMs) in wall time. */
-export type CalendarSpan = { readonly fromMs: number; readonly toMs: number; readonly label: string }
-
-/** Each start of the plan up to `untilMs`, for `durationMs`, but for those in `except`; all in wall time. */
-export type Recurrence = {
-  readonly plan: CronPlan
-  readonly untilMs: number
-  readonly durationMs: number
-  readonly except: ReadonlySet<number>
-  readonly label: string
-}
+import { type CalendarSpan, type Recurrence, STRETCH_MS } from './local-cover.ts'
 
 export type IcsEvents = {
   readonly spans: readonly CalendarSpan[]
   readonly recurrences: readonly Recurrence[]
+  /** How often the events that repeat begin in a stretch of STRETCH_MS, at most. */
+  readonly starts: number
 }
 
 const MAX_CHARACTERS = 1_000_000
 const MAX_EVENTS = 5_000
 const MAX_LABEL = 80
+const MAX_REPEATED_DAYS = 366
+/** Starts of all events that repeat, in a stretch of days that is worked out at once. */
+const MAX_STARTS = 20_000
+/** Of all events together. */
+const MAX_COUNTED = 20_000
 const STAMP = /^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z)?)?$/
 
 type Property = { readonly name: string; readonly zone: string | undefined; readonly value: string }
 type Clock = { readonly zones: ZoneLookup; readonly zone: ZoneRules }
+/** What was read so far. */
+type Read = {
+  readonly spans: CalendarSpan[]
+  readonly recurrences: Recurrence[]
+  starts: number
+  counted: number
+}
 
 /** The error says which event (by its number) and what is wrong with it. */
 export function readIcs(text: string, zones: ZoneLookup, zone: ZoneRules): Result<IcsEvents, string> {
@@ -43,13 +46,12 @@ export function readIcs(text: string, zones: ZoneLookup, zone: ZoneRules): Resul
   if (events.length === 0) return refuse('the file has no VEVENT: export a calendar as .ics')
   if (events.length > MAX_EVENTS) return refuse(`the file has more than ${MAX_EVENTS} events`)
   const moved = movedStarts(events, { zones, zone })
-  const spans: CalendarSpan[] = []
-  const recurrences: Recurrence[] = []
+  const read: Read = { spans: [], recurrences: [], starts: 0, counted: 0 }
   for (const [i, event] of events.entries()) {
-    const trouble = readEvent(event, { zones, zone }, moved, spans, recurrences)
+    const trouble = readEvent(event, { zones, zone }, moved, read)
     if (trouble !== undefined) return refuse(`event ${i + 1} (${labelOf(event)}): ${trouble}`)
   }
-  return succeed({ spans, recurrences })
+  return succeed(read)
 }
 
 /** The properties of each event; what lies deeper, such as alarms, is none of them. */
@@ -87,8 +89,7 @@ function readEvent(
   event: readonly Property[],
   clock: Clock,
   moved: ReadonlyMap<string, ReadonlySet<number>>,
-  spans: CalendarSpan[],
-  recurrences: Recurrence[],
+  read: Read,
 ): string | undefined {
   if (find(event, 'STATUS')?.value.toUpperCase() === 'CANCELLED') return undefined
   const started = find(event, 'DTSTART')
@@ -111,17 +112,26 @@ function readEvent(
   }
   const rule = find(event, 'RRULE')
   const single = rule === undefined ? [start.localMs] : []
-  for (const fromMs of [...single, ...extra]) spans.push({ fromMs, toMs: fromMs + durationMs, label })
+  for (const fromMs of [...single, ...extra]) read.spans.push({ fromMs, toMs: fromMs + durationMs, label })
   if (!rule) return undefined
+  if (durationMs > MAX_REPEATED_DAYS * DAY_MS)
+    return `RRULE: an event that repeats lasts at most ${MAX_REPEATED_DAYS} days`
   const until = /(?:^|;)UNTIL=([^;]*)/i.exec(rule.value)?.[1]
   const untilStamp = until === undefined ? undefined : stampOf(started, until, clock)
   if (typeof untilStamp === 'string') return `RRULE: UNTIL: ${untilStamp}`
-  const recurrence = readRecurrence(rule.value, start.localMs)
+  const recurrence = readRecurrence(rule.value, start.localMs, MAX_COUNTED - read.counted)
   if (!recurrence.ok) return `RRULE: ${recurrence.error}`
   // A last date without a time includes that whole day.
   const untilMs = untilStamp ? untilStamp.localMs + (untilStamp.wholeDay ? DAY_MS - 1 : 0) : Infinity
-  const { plan, lastMs } = recurrence.value
-  recurrences.push({ plan, untilMs: Math.min(untilMs, lastMs), durationMs, except, label })
+  const { plan, lastMs, counted } = recurrence.value
+  const startMs = start.localMs
+  const lastStartMs = Math.min(untilMs, lastMs)
+  const endMs = Math.min(lastStartMs, startMs + durationMs + STRETCH_MS)
+  read.starts += countLocals(plan, startMs, endMs)
+  read.counted += counted
+  if (read.starts > MAX_STARTS)
+    return `RRULE: the events up to here begin more than ${MAX_STARTS} times in ${STRETCH_MS / DAY_MS} days`
+  read.recurrences.push({ plan, startMs, untilMs: lastStartMs, durationMs, except, label })
   return undefined
 }
 
@@ -133,7 +143,9 @@ function movedStarts(events: readonly (readonly Property[])[], clock: Clock): Ma
     const stamp = replaced && stampOf(replaced, replaced.value, clock)
     if (!stamp || typeof stamp === 'string') continue
     const uid = find(event, 'UID')?.value ?? ''
-    moved.set(uid, new Set([...(moved.get(uid) ?? []), stamp.localMs]))
+    const starts = moved.get(uid)
+    if (starts) starts.add(stamp.localMs)
+    else moved.set(uid, new Set([stamp.localMs]))
   }
   return moved
 }

@@ -8,8 +8,10 @@ import { type IntervalUnit, makeDayInterval } from '../schedule/day-interval.ts'
 import type { SpecialDay } from '../schedule/special-day.ts'
 import { nextLocal } from '../schedule/wall-time.ts'
 
-/** `lastMs` is the last start where the rule counts its starts, else Infinity. */
-export type RecurrenceRule = { readonly plan: CronPlan; readonly lastMs: number }
+/**
+ * `lastMs` is the last start where the rule counts its starts, else Infinity; `counted` how many it counts.
+ */
+export type RecurrenceRule = { readonly plan: CronPlan; readonly lastMs: number; readonly counted: number }
 
 const UNITS: Readonly<Record<string, IntervalUnit>> = {
   DAILY: 'day',
@@ -22,8 +24,12 @@ const KNOWN = new Set(['FREQ', 'INTERVAL', 'COUNT', 'UNTIL', 'BYMONTH', 'BYMONTH
 const MAX_COUNT = 1_000
 const MAX_INTERVAL = 1_000
 
-/** `startMs` is DTSTART in wall time. */
-export function readRecurrence(text: string, startMs: number): Result<RecurrenceRule, string> {
+/** `startMs` is DTSTART in wall time; at most `mostCounted` starts are counted. */
+export function readRecurrence(
+  text: string,
+  startMs: number,
+  mostCounted: number,
+): Result<RecurrenceRule, string> {
   const parts = new Map<string, string>()
   for (const part of text.toUpperCase().split(';').filter(Boolean)) {
     const [name = '', value = ''] = part.split('=')
@@ -47,7 +53,9 @@ export function readRecurrence(text: string, startMs: number): Result<Recurrence
   const plan = makeTimesPlan([Math.floor((startMs - startDay * DAY_MS) / 1_000)], months, choice, interval)
   const count = parts.has('COUNT') ? whole(parts.get('COUNT') ?? '', MAX_COUNT) : null
   if (count === undefined) return refuse(`COUNT is a whole number from 1 to ${MAX_COUNT}`)
-  return succeed({ plan, lastMs: count === null ? Number.POSITIVE_INFINITY : lastOf(plan, startMs, count) })
+  if (count === null) return succeed({ plan, lastMs: Number.POSITIVE_INFINITY, counted: 0 })
+  if (count > mostCounted) return refuse('COUNT: those of all events are too many: write UNTIL instead')
+  return succeed({ plan, lastMs: lastOf(plan, startMs, count), counted: count })
 }
 
 function lastOf(plan: CronPlan, startMs: number, count: number): number {

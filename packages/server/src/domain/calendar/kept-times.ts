@@ -1,50 +1,78 @@
-// The planned times that calendars leave, walked one by one in either direction, with those that they take
-// away and why. The work is bounded: a calendar may cover everything, and a schedule may fire each second.
+// The planned times of a schedule under calendars that run, in either direction, with those on the way that
+// do not and why. The work is bounded: a calendar may cover everything, and a schedule may fire each second.
 
-import type { CompiledCalendar } from './calendar-definition.ts'
-import { exclusionOf } from './occurrence-exclusion.ts'
+import type { CompiledSchedule } from '../schedule/schedule-spec.ts'
 
-/** A planned time that does not run: the name of the calendar that decided, and a sentence. */
-export type ExcludedTime = { readonly timeMs: number; readonly calendar: string; readonly reason: string }
+/**
+ * A planned time that does not run: the name of the calendar that decided, a sentence, where it was moved to.
+ */
+export type ExcludedTime = {
+  readonly timeMs: number
+  readonly calendar: string
+  readonly reason: string
+  readonly movedToMs?: number
+}
 
 /**
  * `excluded` are those passed on the way, at most MAX_EXCLUDED_LISTED of them; `excludedCount` counts all.
- * `complete` is false where the walk ended because too many times were left out, not because none was left.
+ * `complete` is false where the walk ended because too many times were left out, not because none was left;
+ * `lookedToMs` is the last planned time that was looked at.
  */
 export type KeptTimes = {
   readonly times: readonly number[]
   readonly excluded: readonly ExcludedTime[]
   readonly excludedCount: number
   readonly complete: boolean
+  readonly lookedToMs: number
 }
 
-export type Calendars = {
-  readonly skipOn?: readonly CompiledCalendar[]
-  readonly onlyOn?: readonly CompiledCalendar[]
-}
+type Times = Pick<CompiledSchedule, 'next' | 'previous' | 'countBetween' | 'exclusionOf' | 'search'>
 
 export const MAX_EXCLUDED_LISTED = 100
-const MAX_EXCLUDED = 100_000
 
-/** `step` goes from one planned time to the next (or the one before); at most `limit` times are kept. */
+/** At most `limit` times that run, strictly after (or before) `fromMs`. */
 export function keptTimes(
-  step: (fromMs: number) => number | null,
+  schedule: Times,
+  direction: 'next' | 'previous',
   fromMs: number,
   limit: number,
-  { skipOn = [], onlyOn = [] }: Calendars,
 ): KeptTimes {
   const times: number[] = []
   const excluded: ExcludedTime[] = []
   let excludedCount = 0
-  for (let timeMs = fromMs; times.length < limit; ) {
-    const next = step(timeMs)
-    if (next === null) break
-    timeMs = next
-    const why = exclusionOf(timeMs, { skipOn, onlyOn })
-    if (why === null) times.push(timeMs)
-    else if (excluded.length < MAX_EXCLUDED_LISTED) excluded.push({ timeMs, ...why })
-    if (why !== null) excludedCount++
-    if (excludedCount >= MAX_EXCLUDED) return { times, excluded, excludedCount, complete: false }
+  const { mostLooks = Infinity, mostMs = Infinity } = schedule.search ?? {}
+  let looksLeft = mostLooks
+  let lookedToMs = fromMs
+  while (times.length < limit) {
+    const timeMs = schedule[direction](lookedToMs)
+    if (timeMs === null) break
+    const why = schedule.exclusionOf?.(timeMs) ?? null
+    lookedToMs = timeMs
+    if (why === null) {
+      times.push(timeMs)
+      continue
+    }
+    if (excluded.length < MAX_EXCLUDED_LISTED) {
+      const { calendar, reason, movedToMs } = why
+      excluded.push({ timeMs, calendar, reason, ...(movedToMs === null ? {} : { movedToMs }) })
+    } else {
+      // Those on the way there are excluded too: they are counted, not walked.
+      const forwards = direction === 'next'
+      lookedToMs = forwards ? Math.max(timeMs, why.untilMs - 1) : excludedSince(schedule, timeMs)
+      const between = forwards ? ([timeMs, lookedToMs] as const) : ([lookedToMs - 1, timeMs - 1] as const)
+      excludedCount += schedule.countBetween(...between).count
+    }
+    excludedCount++
+    if (--looksLeft <= 0 || Math.abs(lookedToMs - fromMs) > mostMs)
+      return { times, excluded, excludedCount, complete: false, lookedToMs }
   }
-  return { times, excluded, excludedCount, complete: true }
+  return { times, excluded, excludedCount, complete: true, lookedToMs }
+}
+
+/** How far to step back, longest first, as long as all in between is known to be excluded as well. */
+const STEPS_BACK_MS = [86_400_000, 3_600_000, 60_000]
+
+function excludedSince({ exclusionOf }: Times, timeMs: number): number {
+  const stepMs = STEPS_BACK_MS.find((ms) => (exclusionOf?.(timeMs - ms)?.untilMs ?? -Infinity) > timeMs)
+  return timeMs - (stepMs ?? 0)
 }

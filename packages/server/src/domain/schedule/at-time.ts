@@ -10,13 +10,25 @@ import { fault, type ScheduleFault } from './schedule-fault.ts'
 /** `note` tells, in words, when the wall time had to be read as another one. */
 export type AtTime = { readonly instantMs: number; readonly note: string | null; readonly inGap: boolean }
 
-const FIRST_YEAR = 1_970
-const LAST_YEAR = 2_199
+type Years = { readonly first: number; readonly last: number }
+
+/** Of planned times, and of instants that are only looked from. */
+const PLANNED_YEARS: Years = { first: 1_970, last: 2_199 }
+const ANY_YEARS: Years = { first: 1, last: 9_999 }
 const EXAMPLE = 'write 2026-03-29T02:30:00Z, 2026-03-29T02:30:00+02:00, or 2026-03-29T02:30:00 with a zone'
 const AT_PATTERN =
   /^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:([Zz])|([+-])(\d\d):(\d\d))?$/
 
 export function parseAt(text: string, zone: ZoneRules): Result<AtTime, ScheduleFault> {
+  return parseTime(text, zone, PLANNED_YEARS)
+}
+
+/** The same form for an instant that nothing is planned at, such as where a list begins: years 1 to 9999. */
+export function parseInstant(text: string, zone: ZoneRules): Result<AtTime, ScheduleFault> {
+  return parseTime(text, zone, ANY_YEARS)
+}
+
+function parseTime(text: string, zone: ZoneRules, years: Years): Result<AtTime, ScheduleFault> {
   const match = AT_PATTERN.exec(text.trim())
   if (!match) {
     const shown = JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text)
@@ -25,7 +37,7 @@ export function parseAt(text: string, zone: ZoneRules): Result<AtTime, ScheduleF
   const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match
     .slice(1, 7)
     .map((part) => Number(part ?? 0))
-  const trouble = checkDate(year, month, day) ?? checkTime(hour, minute, second)
+  const trouble = checkDate(years, year, month, day) ?? checkTime(hour, minute, second)
   if (trouble) return wrong(trouble)
   const millis = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3))
   const localMs = dayNumber(year, month, day) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1_000 + millis
@@ -49,8 +61,9 @@ function inZone(localMs: number, zone: ZoneRules): AtTime {
   return { instantMs: resolved.instantMs, note, inGap: resolved.kind === 'gap' }
 }
 
-function checkDate(year: number, month: number, day: number): string | undefined {
-  if (year < FIRST_YEAR || year > LAST_YEAR) return `the year ${year} is outside ${FIRST_YEAR}-${LAST_YEAR}`
+function checkDate(years: Years, year: number, month: number, day: number): string | undefined {
+  const { first, last } = years
+  if (year < first || year > last) return `the year ${year} is outside ${first}-${last}`
   if (month < 1 || month > 12) return `there is no month ${month}: write 01 to 12`
   const lastDay = daysInMonth(year, month)
   if (day < 1 || day > lastDay) return `there is no day ${day} in that month: write 01 to ${lastDay}`

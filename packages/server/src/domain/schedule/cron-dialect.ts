@@ -59,8 +59,10 @@ export type CronDialectRules = {
   /** The fields in order, by how many there are. */
   readonly layouts: Readonly<Record<number, readonly CronFieldRule[]>>
   readonly layoutHint: string
-  /** Lower-case macro to expression; macros are compared without regard to case. */
+  /** Lower-case macro to expression. */
   readonly macros: Readonly<Record<string, string>>
+  /** Whether macros are known in any case; where they are not, only small letters are. */
+  readonly macrosInAnyCase: boolean
   /** `@every 1h30m` is a rate. */
   readonly everyMacro: boolean
   /** `cron(…)` around the fields, with `at(…)` and `rate(…)` beside it. */
@@ -73,7 +75,7 @@ export type CronDialectRules = {
   readonly leadingSlash: boolean
   /** Names pair with names only, and take no step. */
   readonly plainNames: boolean
-  /** `?`: not known; the same as `*`; or "no matter", in exactly one of the two day fields. */
+  /** `?`: not known; the same as `*`, also with a step; or "no matter", in exactly one of the day fields. */
   readonly questionMark: 'none' | 'star' | 'other_day'
   /** `H`, `H(a-b)`, `H/n`: values drawn from the seed. */
   readonly hash: boolean

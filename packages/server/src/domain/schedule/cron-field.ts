@@ -76,12 +76,14 @@ export function parseCronField(
 }
 
 /** Adds one list item to the sets, or says what is wrong with it. */
-function readItem(reading: Reading, item: string, inList: boolean): string | undefined {
+function readItem(reading: Reading, written: string, inList: boolean): string | undefined {
   const { rule, dialect } = reading
-  if (item === '') return 'the list has an empty item: remove the extra comma'
+  if (written === '') return 'the list has an empty item: remove the extra comma'
   // Most items are plain numbers, and parsing is on the way of every schedule that is loaded.
-  if (PLAIN_NUMBER.test(item)) return readNumber(reading, item)
-  if (item === '?' && dialect.questionMark !== 'none') return readQuestionMark(reading, inList)
+  if (PLAIN_NUMBER.test(written)) return readNumber(reading, written)
+  const item = dialect.questionMark === 'star' ? written.replace(/^\?(?=\/|$)/, '*') : written
+  if (item === '*') return readStar(reading, 1)
+  if (item === '?' && dialect.questionMark === 'other_day') return readQuestionMark(reading, inList)
   const foreign = foreignMark(item, rule, dialect)
   if (foreign !== undefined) return foreign
   if (dialect.hash && item.startsWith('H')) return readHash(reading, item)
@@ -115,8 +117,7 @@ function readNumber(reading: Reading, item: string): string | undefined {
 }
 
 function readQuestionMark(reading: Reading, inList: boolean): string | undefined {
-  const { dialect, rule } = reading
-  if (dialect.questionMark === 'star') return readStar(reading, 1)
+  const { rule } = reading
   if (rule.name !== 'dayOfMonth' && rule.name !== 'dayOfWeek')
     return '"?" stands only in the day of month or the day of week: write *'
   if (inList) return '"?" stands alone: a list cannot hold it'

@@ -169,7 +169,8 @@ function expandMacro(expression: string, rules: CronDialectRules): Result<string
   if (!text.startsWith('@')) return succeed(expression)
   const macro = text.toLowerCase()
   const expanded = Object.hasOwn(rules.macros, macro) ? rules.macros[macro] : undefined
-  if (expanded !== undefined) return succeed(expanded)
+  if (expanded !== undefined && (rules.macrosInAnyCase || macro === text)) return succeed(expanded)
+  if (expanded !== undefined) return refuse(`this dialect knows macros in small letters only: write ${macro}`)
   if (macro === '@reboot') return refuse('@reboot names no time: start the job on demand instead')
   if (macro.startsWith('@every')) return refuse('@every is not part of this dialect: use a rate, such as 5m')
   const known = Object.keys(rules.macros).join(', ')

@@ -5,7 +5,7 @@ import { DAY_MS } from '../zone/civil-date.ts'
 import { parseCalendarExpression, parseAnchor } from './calendar-expression.ts'
 import { parseExpression } from './cron-parser.ts'
 import { describePlan } from './describe-plan.ts'
-import type { CompiledSchedule, ScheduleSpec } from './schedule-spec.ts'
+import type { CompiledSchedule, NamedCalendars, ScheduleSpec } from './schedule-spec.ts'
 
 const UNITS = [
   [DAY_MS, 'day'],
@@ -15,8 +15,28 @@ const UNITS = [
 ] as const
 
 /** From the plan itself where there is one: it knows the anchor that the start bound gave. */
-export function describeCompiled(spec: ScheduleSpec, { timing, zoneName }: CompiledSchedule): string {
-  return timing.kind === 'plan' ? `${describePlan(timing.plan)} (${zoneName})` : describeSchedule(spec)
+export function describeCompiled(
+  spec: ScheduleSpec,
+  { timing, zoneName, calendars }: CompiledSchedule,
+): string {
+  const words = timing.kind === 'plan' ? `${describePlan(timing.plan)} (${zoneName})` : describeSchedule(spec)
+  return calendars === undefined ? words : `${words}${calendarWords(calendars)}`
+}
+
+/**
+ * ", only on summer, except on holidays and fairs; what is left out runs on the next business day instead".
+ */
+function calendarWords({ skipOn, onlyOn, onExcluded }: NamedCalendars): string {
+  const listed = (calendars: NamedCalendars['skipOn'], word: string): string => {
+    const names = calendars.map(({ name }) => name)
+    const last = names.pop() ?? ''
+    return names.length === 0 ? last : `${names.join(', ')} ${word} ${last}`
+  }
+  const only = onlyOn.length === 0 ? '' : `, only on ${listed(onlyOn, 'or')}`
+  const skip = skipOn.length === 0 ? '' : `, except on ${listed(skipOn, 'and')}`
+  if (onExcluded === 'skip') return `${only}${skip}`
+  const side = onExcluded === 'next_business_day' ? 'next' : 'previous'
+  return `${only}${skip}; what is left out runs on the ${side} business day instead`
 }
 
 export function describeSchedule(spec: ScheduleSpec): string {

@@ -50,6 +50,7 @@ const USUAL_MACROS = {
 
 const PLAIN = {
   macros: {},
+  macrosInAnyCase: false,
   everyMacro: false,
   wrapped: false,
   wrapRanges: false,
@@ -71,6 +72,7 @@ const UNIX: CronDialectRules = {
   layouts: { 5: FIVE_FIELDS, 6: [SECOND, ...FIVE_FIELDS] },
   layoutHint: `${FIVE_HINT}, or 6 with the second first`,
   macros: USUAL_MACROS,
+  macrosInAnyCase: true,
   wrapRanges: true,
   startWithStep: true,
   monthDays: 'lone_w',

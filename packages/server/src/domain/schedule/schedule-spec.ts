@@ -87,7 +87,44 @@ export type CompiledSchedule = ScheduleTimes & {
   between(afterMs: number, untilMs: number, limit: number): readonly number[]
   /** The planned times in (afterMs, untilMs], counted by arithmetic and told up to `cap`. */
   missedBetween(afterMs: number, untilMs: number, cap: number): MissedTimes
+  /**
+   * Of one with calendars: why a planned time does not run, and where it was moved to; null where it runs.
+   * All methods above go over both kinds, see calendar/calendar-schedule.ts.
+   */
+  readonly exclusionOf?: (scheduledForMs: number) => TimeExclusion | null
+  /** The same: how much a search for a time that runs may look at. */
+  readonly search?: SearchBounds
+  /** The same: which they are, for words and warnings. */
+  readonly calendars?: NamedCalendars
 }
+
+/**
+ * `endMs` is the end of the last thing that a calendar covers; Infinity where something comes again for ever.
+ */
+export type NamedCalendars = {
+  readonly skipOn: readonly { readonly name: string; readonly endMs: number }[]
+  readonly onlyOn: readonly { readonly name: string; readonly endMs: number }[]
+  readonly onExcluded: 'skip' | 'next_business_day' | 'previous_business_day'
+}
+
+/** `detail` is what the ledger says: the calendar, why, and where the time was moved to. */
+export type TimeExclusion = {
+  readonly detail: string
+  /** Name of the calendar that decided, and the setting that names it. */
+  readonly calendar: string
+  readonly by: 'skipOn' | 'onlyOn'
+  /** The detail without the move. */
+  readonly reason: string
+  /** Another planned time, which runs. */
+  readonly movedToMs: number | null
+  /** Every planned time before this is excluded as well. */
+  readonly untilMs: number
+}
+
+/**
+ * `mostLooks` counts excluded times, or spans of them; what is further away than `mostMs` is not looked for.
+ */
+export type SearchBounds = { readonly mostLooks: number; readonly mostMs: number }
 
 export const DEFAULT_ZONE = 'UTC'
 

@@ -27,6 +27,7 @@ export type WarningCode =
   | 'day_of_24_hours'
   | 'nothing_left'
   | 'wall_time'
+  | 'calendar_over'
 
 /** `atMs` is the instant that the warning is about, where there is one. */
 export type ScheduleWarning = {
@@ -37,6 +38,8 @@ export type ScheduleWarning = {
 
 /** How far ahead changes of the clock are looked for. */
 const AHEAD_MS = 400 * DAY_MS
+/** A calendar that ends this soon is told of. */
+const CALENDAR_AHEAD_MS = 31 * DAY_MS
 const LEAP_YEAR = 2_000
 
 /** `fromMs` is the present, from which changes of the clock and what is left are looked at. */
@@ -68,7 +71,17 @@ export function warningsOf(
       overlapAhead(plan, policy, zone, fromMs),
     )
   }
+  found.push(...endedCalendars(compiled, fromMs))
   return found.filter((each) => each !== undefined)
+}
+
+/** A list of holidays ends with the year that somebody wrote it for, and nobody notices. */
+function endedCalendars({ calendars }: CompiledSchedule, fromMs: number): readonly ScheduleWarning[] {
+  return [...(calendars?.skipOn ?? []), ...(calendars?.onlyOn ?? [])].flatMap(({ name, endMs }) => {
+    if (endMs > fromMs + CALENDAR_AHEAD_MS) return []
+    const last = `the calendar ${name} covers nothing after ${new Date(endMs - 1).toISOString().slice(0, 10)}`
+    return [warning('calendar_over', `${last}: add what is to come`, endMs)]
+  })
 }
 
 function warning(code: WarningCode, message: string, atMs: number | null = null): ScheduleWarning {

@@ -17,6 +17,8 @@ export interface WantedRun {
   readonly input: JsonValue | undefined
   /** Null: now. */
   readonly runAtMs: number | null
+  /** The planned time that it stands for; left out: none. */
+  readonly scheduledForMs?: number | null | undefined
   /** Instead of the job's. */
   readonly queue?: string | undefined
   readonly priority?: number | undefined
@@ -34,6 +36,21 @@ export function wantedStart(runAt: string | undefined, nowMs: number): number | 
   const message = `is over: ${times}; give a later time, or leave it out to run now`
   throw new BelfryError('invalid_request', `The time of the run ${message}.`, {
     errors: [{ pointer: '/runAt', message }],
+  })
+}
+
+/**
+ * The planned time that a trigger stands for. Throws `invalid_request` for one that lies ahead, which the
+ * schedule runs by itself, by more than clocks differ.
+ */
+export function wantedNominal(scheduledFor: string | undefined, nowMs: number): number | null {
+  if (scheduledFor === undefined) return null
+  const scheduledForMs = Date.parse(scheduledFor)
+  if (scheduledForMs - nowMs <= pastGraceMs) return scheduledForMs
+  const now = new Date(nowMs).toISOString()
+  const message = `lies ahead of now (${now}): what is planned ahead runs by itself; give a time that is over`
+  throw new BelfryError('invalid_request', `The planned time of the run ${message}.`, {
+    errors: [{ pointer: '/scheduledFor', message }],
   })
 }
 
@@ -55,6 +72,7 @@ export function makeRun(
     id: ids.uuidv7(nowMs),
     template,
     scheduleId: wanted.scheduleId,
+    scheduledForMs: wanted.scheduledForMs ?? null,
     source: wanted.source,
     queue,
     priority,

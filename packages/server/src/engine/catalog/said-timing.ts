@@ -9,15 +9,20 @@
  */
 import type { ScheduleCreate, SchedulePreview } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
+import type { CalendarUse } from '../../domain/calendar/calendar-lookup.ts'
+import { withCalendars } from '../../domain/calendar/calendar-schedule.ts'
+import { keptTimes } from '../../domain/calendar/kept-times.ts'
+import type { OnExcluded } from '../../domain/calendar/occurrence-exclusion.ts'
 import type { CronDialect, DayMatch } from '../../domain/schedule/cron-dialect.ts'
 import { parseExpression } from '../../domain/schedule/cron-parser.ts'
 import { parseRate } from '../../domain/schedule/rate.ts'
-import type { ScheduleFault } from '../../domain/schedule/schedule-fault.ts'
+import { fault, type ScheduleFault } from '../../domain/schedule/schedule-fault.ts'
 import type { CompiledSchedule, DstChoice } from '../../domain/schedule/schedule-spec.ts'
 import { compileScheduleIn, DEFAULT_ZONE, zoneInExpression } from '../../domain/schedule/schedule-spec.ts'
-import type { StoredSpec } from '../../domain/stored-spec.ts'
-import { toScheduleSpec } from '../../domain/stored-spec.ts'
-import type { ScheduleRecord } from '../../ports/catalog.ts'
+import { rulesOf } from '../../domain/stored-schedule.ts'
+import type { StoredSpec, UnreadableSpec } from '../../domain/stored-spec.ts'
+import { isReadable, toScheduleSpec } from '../../domain/stored-spec.ts'
+import type { ScheduleRecord } from '../../ports/schedule-store.ts'
 import type { ZoneSource } from '../../ports/zones.ts'
 
 export interface SaidTiming {
@@ -31,6 +36,8 @@ export interface SaidTiming {
   readonly zone: string | undefined
   readonly startAtMs: number | null
   readonly endAtMs: number | null
+  readonly calendars: readonly CalendarUse[]
+  readonly onExcluded: OnExcluded
   readonly ifPast: 'reject' | 'runNow'
 }
 
@@ -41,15 +48,32 @@ export interface Moment {
   readonly zones: ZoneSource
   /** Database time. */
   readonly nowMs: number
+  /** Those that the request names, in the lists that name them; left out where it names none. */
+  readonly calendars?: NamedCalendars
+}
+
+export interface NamedCalendars {
+  readonly skipOn: readonly CalendarUse[]
+  readonly onlyOn: readonly CalendarUse[]
 }
 
 type CreateTiming = Pick<
   ScheduleCreate,
-  'at' | 'every' | 'cron' | 'dialect' | 'dayMatch' | 'dst' | 'zone' | 'startAt' | 'endAt' | 'ifPast'
+  | 'at'
+  | 'every'
+  | 'cron'
+  | 'dialect'
+  | 'dayMatch'
+  | 'dst'
+  | 'zone'
+  | 'startAt'
+  | 'endAt'
+  | 'onExcluded'
+  | 'ifPast'
 >
 
-export function newTiming(wanted: CreateTiming): SaidTiming {
-  const { at, every, cron, dialect, dayMatch, dst, zone, startAt, endAt, ifPast } = wanted
+export function newTiming(wanted: CreateTiming, { calendars }: Pick<Moment, 'calendars'>): SaidTiming {
+  const { at, every, cron, dialect, dayMatch, dst, zone, startAt, endAt, onExcluded, ifPast } = wanted
   return {
     at,
     every,
@@ -61,21 +85,36 @@ export function newTiming(wanted: CreateTiming): SaidTiming {
     dst: given(dst),
     startAtMs: startAt === undefined ? null : Date.parse(startAt),
     endAtMs: endAt === undefined ? null : Date.parse(endAt),
+    calendars: [...(calendars?.skipOn ?? []), ...(calendars?.onlyOn ?? [])],
+    onExcluded,
   }
 }
 
-/** Throws `invalid_schedule` for what only an expression can have. */
-export function mergedTiming(current: ScheduleRecord, wanted: TimingChange): SaidTiming {
-  const before = current.spec
+/**
+ * Throws `invalid_schedule` for what only an expression can have, and for a change to a part of a timing that
+ * cannot be read.
+ */
+export function mergedTiming(
+  current: ScheduleRecord,
+  wanted: TimingChange,
+  { calendars }: Pick<Moment, 'calendars'>,
+): SaidTiming {
   const said = { at: wanted.at, every: wanted.every, cron: wanted.cron }
   const replaced = Object.values(said).some((part) => part !== undefined)
+  const before = replaced && !isReadable(current.spec) ? noSpec : readableSpec(current)
   const parts = replaced ? said : saidBefore(before)
   const isCron = parts.cron !== undefined
   if (!isCron) refuseOfCron(wanted)
   const wasCron = 'cron' in before
   const dialect = wanted.dialect ?? (wasCron ? before.dialect : 'unix')
   const dayMatch = changed(wanted.dayMatch, wasCron ? before.dayMatch : undefined)
-  const dst = wanted.dst === null ? undefined : given({ ...before.dst, ...wanted.dst })
+  const dst =
+    wanted.dst === null
+      ? undefined
+      : given({
+          gap: changed(wanted.dst?.gap, before.dst?.gap),
+          overlap: changed(wanted.dst?.overlap, before.dst?.overlap),
+        })
   return {
     ...parts,
     dialect,
@@ -84,8 +123,37 @@ export function mergedTiming(current: ScheduleRecord, wanted: TimingChange): Sai
     zone: wanted.zone ?? ownZone(wanted.cron, dialect) ?? current.zone,
     startAtMs: bound(wanted.startAt, current.startAtMs),
     endAtMs: bound(wanted.endAt, current.endAtMs),
+    calendars: [
+      ...usesAfter('skip', wanted.skipOn, calendars?.skipOn, current),
+      ...usesAfter('only', wanted.onlyOn, calendars?.onlyOn, current),
+    ],
+    onExcluded: wanted.onExcluded ?? current.onExcluded,
     ifPast: wanted.ifPast ?? 'reject',
   }
+}
+
+/** One of the two lists of calendars after an edit. */
+function usesAfter(
+  use: CalendarUse['use'],
+  wanted: readonly string[] | null | undefined,
+  named: readonly CalendarUse[] | undefined,
+  current: ScheduleRecord,
+): readonly CalendarUse[] {
+  if (wanted === undefined) return current.calendars.filter((calendar) => calendar.use === use)
+  return named ?? []
+}
+
+/** What is merged with a timing that nobody can read: nothing. */
+const noSpec: StoredSpec = { at: '' }
+
+/** Throws `invalid_schedule` for a timing that this version cannot read. */
+export function readableSpec({ spec }: { readonly spec: StoredSpec | UnreadableSpec }): StoredSpec {
+  if (isReadable(spec)) return spec
+  const stored = JSON.stringify(spec.unreadable).slice(0, 200)
+  const message =
+    `the stored timing ${stored} is none that this version of Belfry knows; ` +
+    'give the schedule a new one: "at", "every" or "cron"'
+  throw invalidSchedule([{ pointer: '', message }])
 }
 
 /** Throws `invalid_schedule` where there is no expression that it could be about. */
@@ -102,6 +170,7 @@ function ownZone(cron: string | undefined, dialect: CronDialect): string | undef
   return cron === undefined ? undefined : zoneInExpression({ kind: 'cron', dialect, expression: cron })
 }
 
+/** Left out: as before. Null: taken away. */
 const changed = <T>(change: T | null | undefined, before: T | undefined): T | undefined =>
   change === undefined ? before : (change ?? undefined)
 
@@ -111,8 +180,13 @@ const bound = (change: string | null | undefined, before: number | null): number
 }
 
 /** In one order, and absent when it chooses nothing. */
-function given(dst: { gap?: DstChoice['gap']; overlap?: DstChoice['overlap'] } | undefined) {
-  const { gap, overlap } = dst ?? {}
+function given(
+  dst:
+    | { gap?: DstChoice['gap'] | null | undefined; overlap?: DstChoice['overlap'] | null | undefined }
+    | undefined,
+): DstChoice | undefined {
+  const gap = dst?.gap ?? undefined
+  const overlap = dst?.overlap ?? undefined
   if (gap === undefined && overlap === undefined) return undefined
   return { ...(gap === undefined ? {} : { gap }), ...(overlap === undefined ? {} : { overlap }) }
 }
@@ -136,10 +210,18 @@ const timingKeys: ReadonlySet<string> = new Set<keyof TimingChange>([
   'dst',
   'startAt',
   'endAt',
+  'skipOn',
+  'onlyOn',
+  'onExcluded',
 ])
 
 /** The form to store. `before` is what is stored, for its anchor (rule 1). Throws `invalid_schedule`. */
-export function specOf(timing: SaidTiming, { zones, nowMs }: Moment, before?: StoredSpec): StoredSpec {
+export function specOf(
+  timing: SaidTiming,
+  { zones, nowMs }: Moment,
+  stored?: StoredSpec | UnreadableSpec,
+): StoredSpec {
+  const before = stored !== undefined && isReadable(stored) ? stored : undefined
   const { at, cron, dialect, dayMatch, startAtMs } = timing
   const common = timing.dst === undefined ? {} : { dst: timing.dst }
   if (at !== undefined) return { at, ...common }
@@ -190,6 +272,8 @@ export function compileSaid(
     readonly zone: string | undefined
     readonly startAtMs: number | null
     readonly endAtMs: number | null
+    readonly calendars: readonly CalendarUse[]
+    readonly onExcluded: OnExcluded
   },
   options: { readonly zones: ZoneSource; readonly scheduleId: string | undefined; readonly nowMs?: number },
 ): CompiledSchedule {
@@ -199,7 +283,7 @@ export function compileSaid(
     ...(timing.endAtMs === null ? {} : { endAtMs: timing.endAtMs }),
     ...(nowMs === undefined ? {} : { nowMs }),
   })
-  if (compiled.ok) return compiled.value
+  if (compiled.ok) return underCalendars(compiled.value, timing, zones, nowMs)
   // The evaluator speaks of a rate and of a time; people may have written either as an expression.
   const fields: Record<string, string> = 'cron' in spec ? { '/rate': '/cron', '/at': '/cron' } : {}
   throw invalidSchedule(
@@ -207,8 +291,40 @@ export function compileSaid(
   )
 }
 
+/** With `nowMs` a schedule is refused of which the calendars leave nothing. */
+function underCalendars(
+  plain: CompiledSchedule,
+  { calendars, onExcluded }: Pick<SaidTiming, 'calendars' | 'onExcluded'>,
+  zones: ZoneSource,
+  nowMs: number | undefined,
+): CompiledSchedule {
+  const zone = calendars.length === 0 ? undefined : zones.get(plain.zoneName)
+  if (zone === undefined) return plain
+  const rules = rulesOf(calendars, onExcluded, zone, zones)
+  if (!rules.ok) throw invalidSchedule([fault('/skipOn', rules.error)])
+  const compiled = withCalendars(plain, zone, rules.value)
+  if (!compiled.ok) throw invalidSchedule(compiled.error)
+  const trouble = nowMs === undefined ? undefined : nothingKept(compiled.value, nowMs)
+  if (trouble !== undefined) throw invalidSchedule([trouble])
+  return compiled.value
+}
+
+function nothingKept(schedule: CompiledSchedule, nowMs: number): ScheduleFault | undefined {
+  const { times, excluded, excludedCount, complete, lookedToMs } = keptTimes(schedule, 'next', nowMs, 1)
+  const [first] = excluded
+  if (times.length > 0 || first === undefined) return undefined
+  const pointer = `/${schedule.exclusionOf?.(first.timeMs)?.by ?? 'skipOn'}`
+  const when = new Date(first.timeMs).toISOString()
+  if (excludedCount === 1 && complete) return fault(pointer, `never fires: at ${when} ${first.reason}`)
+  const all = complete ? 'every planned time' : `every planned time up to ${isoDay(lookedToMs)}`
+  return fault(pointer, `never fires: the calendars leave out ${all}; at ${when} ${first.reason}`)
+}
+
+const isoDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
+
 /** Whether two stored forms mean the same, in whatever order the database keeps their keys. */
-export function sameSpec(one: StoredSpec, other: StoredSpec): boolean {
+export function sameSpec(one: StoredSpec | UnreadableSpec, other: StoredSpec | UnreadableSpec): boolean {
+  if (!isReadable(one) || !isReadable(other)) return one === other
   return JSON.stringify(normal(one)) === JSON.stringify(normal(other))
 }
 

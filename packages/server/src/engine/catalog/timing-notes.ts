@@ -9,44 +9,73 @@ import type { CompiledSchedule } from '../../domain/schedule/schedule-spec.ts'
 import type { ScheduleWarning } from '../../domain/schedule/schedule-warnings.ts'
 import { warningsOf } from '../../domain/schedule/schedule-warnings.ts'
 import { compileStored } from '../../domain/stored-schedule.ts'
-import { toScheduleSpec } from '../../domain/stored-spec.ts'
-import type { ScheduleSummaryRecord } from '../../ports/catalog.ts'
+import { columnOf, isReadable, toScheduleSpec } from '../../domain/stored-spec.ts'
+import type { ScheduleSummaryRecord } from '../../ports/schedule-store.ts'
 import type { ZoneSource } from '../../ports/zones.ts'
-import { timesFrom } from './schedule-preview.ts'
+import { runningFrom, type RunningTimes } from './schedule-preview.ts'
 
-/** How many planned times, from the next one on, are looked at. */
+/** How many planned times that run, from the next one on, are looked at. */
 const lookedAt = 5
+/** Of those that calendars leave out, in a row: a list shows many schedules. */
+const mostLooks = 400
 
 interface Reading {
   readonly words: string
   readonly notes: readonly string[]
-  /** The next planned time and what follows it, at most `count`. */
+  /** The next planned time that calendars leave; null where there is none, or none near enough. */
+  readonly nextMs: number | null
+  /** That time and what follows it, at most `count`, which is no more than are looked at. */
   readonly upcoming: (count: number) => readonly number[]
   readonly warnings: (nowMs: number) => readonly ScheduleWarning[]
 }
 
-type Timed = Pick<ScheduleSummaryRecord, 'id' | 'spec' | 'zone' | 'startAtMs' | 'endAtMs' | 'next'>
+type Timed = Pick<
+  ScheduleSummaryRecord,
+  'id' | 'spec' | 'zone' | 'startAtMs' | 'endAtMs' | 'calendars' | 'onExcluded' | 'next'
+>
 
 export function readingOf(schedule: Timed, zones: ZoneSource): Reading {
   const { spec, zone, next } = schedule
-  const compiled = compileStored({ ...schedule, scheduleId: schedule.id }, zones)
-  const nextMs = next?.scheduledForMs
-  if (!compiled.ok) {
-    const upcoming = () => (nextMs === undefined ? [] : [nextMs])
-    return { words: `Cannot be read: ${compiled.error}`, notes: [], upcoming, warnings: () => [] }
+  const stored = { ...schedule, spec: columnOf(spec), scheduleId: schedule.id }
+  const compiled = compileStored(stored, zones)
+  const nextMs = next?.scheduledForMs ?? null
+  if (!compiled.ok || !isReadable(spec)) {
+    const why = compiled.ok ? 'its timing is none that is known' : compiled.error
+    const upcoming = () => (nextMs === null ? [] : [nextMs])
+    return { words: `Cannot be read: ${why}`, notes: [], nextMs, upcoming, warnings: () => [] }
   }
   const times = compiled.value
   const said = toScheduleSpec(spec, zone, schedule.id)
+  const running = runningFrom(times, nextMs, lookedAt, mostLooks)
   return {
     words: describeCompiled(said, times),
-    notes:
-      times.timing.kind === 'plan'
-        ? gapNotes(times, timesFrom(times, nextMs ?? null, lookedAt))
-        : times.notes,
-    upcoming: (count) => timesFrom(times, nextMs ?? null, count),
+    notes: [
+      ...(times.timing.kind === 'plan' ? gapNotes(times, running.times) : times.notes),
+      ...exclusionNotes(times, running),
+    ],
+    nextMs: running.times[0] ?? null,
+    upcoming: (count) => running.times.slice(0, count),
     // That nothing is left is told by the state.
     warnings: (nowMs) => warningsOf(said, times, nowMs).filter(({ code }) => code !== 'nothing_left'),
   }
+}
+
+/** Of the next planned time, where it does not run; and where none that does was found. */
+function exclusionNotes(
+  compiled: CompiledSchedule,
+  { times, excluded, lookedToMs }: RunningTimes,
+): readonly string[] {
+  const [first] = excluded
+  const [runs] = times
+  if (first === undefined || (runs !== undefined && runs < first.timeMs)) return []
+  const why = compiled.exclusionOf?.(first.timeMs)?.detail ?? first.reason
+  const left = `${new Date(first.timeMs).toISOString()} does not run: ${why}`
+  if (runs !== undefined) return [left]
+  const all =
+    lookedToMs === null
+      ? 'every planned time'
+      : `every planned time up to ${new Date(lookedToMs).toISOString()}`
+  return [left, `the calendars leave out ${all}`]
 }
 
 /** Of the first planned time that stands for one which a gap swallowed. */

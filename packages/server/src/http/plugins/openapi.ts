@@ -14,6 +14,7 @@ const tags = [
   { name: 'jobs', description: 'What is run, and how' },
   { name: 'schedules', description: 'When a job fires, and what became of each planned time' },
   { name: 'runs', description: 'Executions of a job and their attempts' },
+  { name: 'server', description: 'What the server itself runs, and computes times with' },
 ]
 
 const description = `Ids are UUIDv7, times RFC 3339 in UTC, durations milliseconds with the unit in the name.

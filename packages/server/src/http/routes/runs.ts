@@ -2,7 +2,8 @@
  * Endpoints of runs: started on demand, listed, looked at, canceled. The state of a run follows from where it
  * stands, so nothing is written here but the places.
  */
-import { BelfryError, maxShownAttempts } from '@belfry/contract'
+import { BelfryError, isTerminal, maxShownAttempts } from '@belfry/contract'
+import { backfillHint } from '../../engine/backfill-hints.ts'
 import { makeRun, wantedStart } from '../../engine/catalog/run-maker.ts'
 import type { CatalogTx, RunRecord } from '../../ports/catalog.ts'
 import type { Effect, Endpoints } from '../endpoint.ts'
@@ -56,6 +57,7 @@ export const runEndpoints: RunEndpoints = {
         states: filter.state,
         jobId,
         scheduleId: filter.scheduleId,
+        backfillId: filter.backfillId,
         createdAfterMs: filter.createdAfter === undefined ? null : Date.parse(filter.createdAfter),
         createdBeforeMs: filter.createdBefore === undefined ? null : Date.parse(filter.createdBefore),
       }
@@ -98,7 +100,11 @@ export const runEndpoints: RunEndpoints = {
     as: 'tenant',
     async answer({ tx, params, after }) {
       await cancel(tx, params.id, after)
-      return { body: runView(await stored(tx, params.id)) }
+      const run = await stored(tx, params.id)
+      const { source, scheduleId, state } = run
+      if (source === 'backfill' && scheduleId !== null && isTerminal(state))
+        after({ kind: 'hint', hint: backfillHint(scheduleId) })
+      return { body: runView(run) }
     },
   },
 }
@@ -126,7 +132,13 @@ async function wantedJob(
  */
 async function cancel(tx: CatalogTx, id: string, after: (effect: Effect) => void): Promise<void> {
   for (let look = 0; look < cancelLooks; look++) {
-    if (await tx.runs.cancelWaiting(id)) return
+    const canceled = await tx.runs.cancelWaiting(id)
+    if (canceled !== undefined) {
+      for (const shard of canceled.timerShards) {
+        after({ kind: 'hint', hint: { topic: 'timers', key: String(shard) } })
+      }
+      return
+    }
     const sessionId = await tx.runs.requestCancel(id)
     if (sessionId !== undefined) {
       after({ kind: 'hint', hint: { topic: 'cancel', key: sessionId } })

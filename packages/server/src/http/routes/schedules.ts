@@ -1,21 +1,23 @@
 /**
  * Endpoints of schedules: when a job fires. What a request means for the timer is decided in
- * engine/catalog/schedule-editor.ts; here it is read, locked, written and hinted.
+ * engine/catalog/schedule-editor.ts; here it is read, locked, written and hinted. Pause, resume and the like
+ * stand in schedule-actions.ts.
  */
 import type { ScheduleCreate } from '@belfry/contract'
-import { jobDefinitionSchema, maxShownAttempts } from '@belfry/contract'
-import { shardOf } from '../../domain/shard.ts'
-import { makeRun } from '../../engine/catalog/run-maker.ts'
-import { planEdit, planNewSchedule, planPause, planResume } from '../../engine/catalog/schedule-editor.ts'
+import { jobDefinitionSchema } from '@belfry/contract'
+import { recordUntil } from '../../engine/catalog/paused-span.ts'
+import { planEdit, planNewSchedule, ranBefore } from '../../engine/catalog/schedule-editor.ts'
 import { previewOf } from '../../engine/catalog/schedule-preview.ts'
-import type { CatalogTx, ScheduleChange, ScheduleRecord, ScheduleSummaryRecord } from '../../ports/catalog.ts'
+import type { CatalogTx } from '../../ports/catalog.ts'
+import type { ScheduleRecord, ScheduleSummaryRecord } from '../../ports/schedule-store.ts'
 import { readCursor, readInstantMs } from '../cursor.ts'
-import type { Effect, Endpoints, Tools } from '../endpoint.ts'
-import { checkIfMatch } from '../etag.ts'
+import type { Endpoints, Tools } from '../endpoint.ts'
 import { noSuch, noSuchJob } from '../missing.ts'
+import { namedCalendars } from '../named-calendars.ts'
 import { cut, pageById } from '../page.ts'
+import { answered, applied, held, passedOver, settled, timerHint } from '../schedule-changes.ts'
 import { withoutMasks } from '../secret-headers.ts'
-import { occurrenceView, previewView, runView, scheduleSummaryView, scheduleView } from '../views.ts'
+import { occurrenceView, previewView, scheduleSummaryView } from '../views.ts'
 
 type ScheduleEndpoints = Pick<
   Endpoints,
@@ -25,9 +27,6 @@ type ScheduleEndpoints = Pick<
   | 'scheduleGet'
   | 'scheduleUpdate'
   | 'scheduleDelete'
-  | 'schedulePause'
-  | 'scheduleResume'
-  | 'scheduleTrigger'
   | 'occurrenceList'
 >
 
@@ -40,11 +39,16 @@ export const scheduleEndpoints: ScheduleEndpoints = {
     async answer({ tx, tools, body, after }) {
       const nowMs = await tx.nowMs()
       const id = tools.ids.uuidv7(nowMs)
-      const { settings, first } = planNewSchedule(id, body, { zones: tools.zones, nowMs })
+      const calendars = await namedCalendars(tx, body, 'hold')
+      const { settings, first } = planNewSchedule(id, body, { zones: tools.zones, nowMs, calendars })
+      if (body.ifPast === 'reject' && first.scheduledForMs <= nowMs) {
+        const ran = await tx.schedules.ranUnderDeleted(body.name, first.scheduledForMs)
+        if (ran) throw ranBefore(settings.spec, first.scheduledForMs, nowMs)
+      }
       const jobId = await jobOf(tx, tools, body, nowMs)
       await tx.schedules.insert({ id, name: body.name, jobId, settings, first })
       after(timerHint(id))
-      return { ...(await read(tx, tools, id)), location: `/v1/schedules/${id}` }
+      return { ...(await answered(tx, tools, id)), location: `/v1/schedules/${id}` }
     },
   },
   schedulePreview: {
@@ -54,7 +58,8 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       const current = scheduleId === undefined ? undefined : await tx.schedules.find(scheduleId)
       if (scheduleId !== undefined && current === undefined) throw noSuch('schedule', scheduleId)
       const nowMs = from === undefined ? await tx.nowMs() : Date.parse(from)
-      const preview = previewOf(body, current, { zones: tools.zones, nowMs })
+      const calendars = await namedCalendars(tx, body, 'look')
+      const preview = previewOf(body, current, { zones: tools.zones, nowMs, calendars })
       return { body: previewView(preview, tools.zones) }
     },
   },
@@ -64,77 +69,49 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       const { name, state, jobId } = query
       const filter = { name, state, jobId }
       const scope = { list: 'schedules', tenantId: credential.tenantId, filter }
-      const view = (schedule: ScheduleSummaryRecord) => scheduleSummaryView(schedule, tools.zones)
+      const nowMs = await tx.nowMs()
+      const view = (schedule: ScheduleSummaryRecord) => scheduleSummaryView(schedule, tools.zones, nowMs)
       return { body: await pageById(scope, query, (page) => tx.schedules.list(page, filter), view) }
     },
   },
-  scheduleGet: { as: 'tenant', answer: ({ tx, tools, params }) => read(tx, tools, params.id) },
+  scheduleGet: { as: 'tenant', answer: ({ tx, tools, params }) => answered(tx, tools, params.id) },
   scheduleUpdate: {
     as: 'tenant',
-    async answer({ tx, tools, params, body, ifMatch, after }) {
-      const current = await locked(tx, params.id, ifMatch)
-      const change = planEdit(current, body, { zones: tools.zones, nowMs: await tx.nowMs() })
-      return apply(tx, tools, current, change, after)
+    async answer(call) {
+      const { tx, tools, body } = call
+      const calendars = await namedCalendars(tx, body, 'hold')
+      const before = await held(call)
+      const moment = { zones: tools.zones, nowMs: await tx.nowMs(), calendars }
+      const draft = planEdit(before, body, moment)
+      if (draft === undefined || (draft.timer.kind === 'keep' && isDelayed(before, moment.nowMs))) {
+        return applied(call, before, draft)
+      }
+      const current = await settled(call, before)
+      if (current === undefined) throw noSuch('schedule', before.id)
+      return applied(call, current, current === before ? draft : planEdit(current, body, moment))
     },
   },
   scheduleDelete: {
     as: 'tenant',
-    async answer({ tx, params, ifMatch, after }) {
-      const current = await locked(tx, params.id, ifMatch)
-      await tx.schedules.remove(current.id)
+    async answer(call) {
+      const { tx, tools, after } = call
+      const current = await settled(call, await held(call))
+      if (current === undefined) return { body: undefined }
+      const paused = current.state === 'paused'
+      const nowMs = await tx.nowMs()
+      const { records } = paused ? recordUntil(current, tools.zones, nowMs) : { records: [] }
+      await tx.schedules.remove(current.id, records)
+      await tx.backfills.cancelOfSchedule(current.id, 'The schedule was deleted.')
+      passedOver(current.id, records, nowMs).forEach(after)
       after(timerHint(current.id))
       return { body: undefined }
-    },
-  },
-  schedulePause: {
-    as: 'tenant',
-    async answer({ tx, tools, params, body, ifMatch, after }) {
-      const current = await locked(tx, params.id, ifMatch)
-      return apply(tx, tools, current, planPause(current, body.reason), after)
-    },
-  },
-  scheduleResume: {
-    as: 'tenant',
-    async answer({ tx, tools, params, ifMatch, after }) {
-      const current = await locked(tx, params.id, ifMatch)
-      const change = planResume(current, { zones: tools.zones, nowMs: await tx.nowMs() })
-      return apply(tx, tools, current, change, after)
-    },
-  },
-  scheduleTrigger: {
-    as: 'tenant',
-    async answer({ tx, tools, params, body, credential, after }) {
-      const schedule = await tx.schedules.find(params.id)
-      if (schedule === undefined) throw noSuch('schedule', params.id)
-      const template = await tx.runs.templateByJobId(schedule.jobId)
-      if (template === undefined) throw noSuchJob(schedule.jobName, [])
-      const parts = {
-        ids: tools.ids,
-        tags: tools.tags,
-        tenantId: credential.tenantId,
-        nowMs: await tx.nowMs(),
-      }
-      const input = body.input === undefined ? schedule.input : body.input
-      await tools.tags.ready([template.definition.queue])
-      const run = makeRun(parts, template, {
-        source: 'trigger',
-        scheduleId: schedule.id,
-        input,
-        runAtMs: null,
-      })
-      await tx.runs.insert(run)
-      after({ kind: 'hint', hint: { topic: 'ready', key: run.queue } })
-      after({ kind: 'enqueued', queue: run.queue, source: 'trigger' })
-      const stored = await tx.runs.find(run.id, { before: null, limit: maxShownAttempts })
-      if (stored === undefined) throw noSuch('run', run.id)
-      return { body: runView(stored), location: `/v1/runs/${run.id}` }
     },
   },
   occurrenceList: {
     as: 'tenant',
     async answer({ tx, params, query, credential }) {
-      const { outcome, from, to, limit, cursor } = query
-      const filter = { schedule: params.id, outcome, from, to }
+      const { outcome, reason, from, to, limit, cursor } = query
+      const filter = { schedule: params.id, outcome, reason, from, to }
       const scope = { list: 'occurrences', tenantId: credential.tenantId, filter }
       const before = readCursor(scope, cursor, readInstantMs)
       if (!(await tx.schedules.everExisted(params.id))) throw noSuch('schedule', params.id)
@@ -143,6 +120,7 @@ export const scheduleEndpoints: ScheduleEndpoints = {
         { beforeMs: before, limit: limit + 1 },
         {
           outcome,
+          reason,
           fromMs: from === undefined ? null : Date.parse(from),
           toMs: to === undefined ? null : Date.parse(to),
         },
@@ -170,33 +148,10 @@ async function jobOf(tx: CatalogTx, tools: Tools, body: ScheduleCreate, nowMs: n
   return job.id
 }
 
-async function locked(tx: CatalogTx, id: string, ifMatch: string | undefined): Promise<ScheduleRecord> {
-  const current = await tx.schedules.lock(id)
-  if (current === undefined) throw noSuch('schedule', id)
-  checkIfMatch(ifMatch, current.version)
-  return current
-}
-
-async function apply(
-  tx: CatalogTx,
-  tools: Tools,
-  current: ScheduleRecord,
-  change: ScheduleChange | undefined,
-  after: (effect: Effect) => void,
-) {
-  if (change !== undefined) {
-    await tx.schedules.change(current.id, change)
-    if (change.timer.kind !== 'keep') after(timerHint(current.id))
-  }
-  return read(tx, tools, current.id)
-}
-
-async function read(tx: CatalogTx, tools: Tools, id: string) {
-  const schedule = await tx.schedules.find(id)
-  if (schedule === undefined) throw noSuch('schedule', id)
-  return { body: scheduleView(schedule, tools.zones, await tx.nowMs()), version: schedule.version }
-}
-
-function timerHint(id: string): Effect {
-  return { kind: 'hint', hint: { topic: 'timers', key: String(shardOf(id)) } }
+/**
+ * Whether its planned time is over and its start is not: it waits for its jitter or flexible window. An edit
+ * that leaves the timer alone leaves that alone too.
+ */
+function isDelayed({ next }: ScheduleRecord, nowMs: number): boolean {
+  return next !== null && next.scheduledForMs <= nowMs && next.dueAtMs > nowMs
 }

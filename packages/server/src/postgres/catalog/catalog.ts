@@ -3,19 +3,32 @@
  * belfry_platform for tenants and keys. A dry run does everything and then throws its own result out of the
  * transaction, which rolls it back.
  */
+import { createCalendarShelf } from '../../engine/calendar-shelf.ts'
+import type { CalendarShelf } from '../../ports/calendars.ts'
 import type { Access, Catalog, CatalogTx, CommonTx, PlatformTx } from '../../ports/catalog.ts'
 import type { Database, DatabaseRole, Transaction } from '../database.ts'
 import { readNow } from '../statements/idempotency.ts'
+import { createBackfillStore } from './backfill-store.ts'
+import { createCalendarStore } from './calendar-store.ts'
+import { createExplanationStore } from './explanation-store.ts'
 import { createIdempotencyStore } from './idempotency-store.ts'
 import { createJobStore } from './job-store.ts'
 import { createKeyStore } from './key-store.ts'
+import { createReplanList, createReplanRequests } from './replan-catalog.ts'
 import { createRunCatalog } from './run-catalog.ts'
 import { createScheduleStore } from './schedule-store.ts'
 import { createTenantStore } from './tenant-store.ts'
 import { msOf, only } from './values.ts'
 
-export function createPostgresCatalog(options: { db: Database; timeoutMs?: number }): Catalog {
-  const { db, timeoutMs } = options
+export function createPostgresCatalog(options: {
+  db: Database
+  timeoutMs?: number
+  /** Release of the zone data that this process computes next times with. */
+  dataVersion?: string
+  /** Of this process; left out, one of its own. */
+  shelf?: CalendarShelf
+}): Catalog {
+  const { db, timeoutMs, dataVersion = null, shelf = createCalendarShelf() } = options
 
   function transact<T>(
     role: DatabaseRole,
@@ -33,15 +46,23 @@ export function createPostgresCatalog(options: { db: Database; timeoutMs?: numbe
         const catalog: CatalogTx = {
           ...common(tx, access),
           jobs: createJobStore(tx),
-          schedules: createScheduleStore(tx),
+          schedules: createScheduleStore(tx, { dataVersion, shelf }),
           runs: createRunCatalog(tx),
           keys: createKeyStore(tx, access.tenantId),
+          backfills: createBackfillStore(tx, access.tenantId),
+          calendars: createCalendarStore(tx, shelf),
+          explanations: createExplanationStore(tx),
+          replans: createReplanRequests(tx),
         }
         return work(catalog)
       }),
     withinPlatform: (access, work) =>
       transact('belfry_platform', access, (tx) => {
-        const platform: PlatformTx = { ...common(tx, access), tenants: createTenantStore(tx) }
+        const platform: PlatformTx = {
+          ...common(tx, access),
+          tenants: createTenantStore(tx),
+          replans: createReplanList(tx),
+        }
         return work(platform)
       }),
   }

@@ -14,17 +14,17 @@ import type {
 import { isTerminal } from '@belfry/contract'
 import type {
   AttemptRecord,
-  Found,
-  PageRequest,
   RunCatalog,
   RunFilter,
   RunRecord,
   RunSummaryRecord,
   RunTemplate,
 } from '../../ports/catalog.ts'
+import type { Found, PageRequest } from '../../ports/paging.ts'
 import type { Transaction } from '../database.ts'
 import type { RunTemplateRow } from '../statements/jobs.ts'
 import { findJobIdByName, findRunTemplateById, findRunTemplateByName } from '../statements/jobs.ts'
+import { closeChain, lockTimerOfChain } from '../statements/followers.ts'
 import type { AttemptJson, ListedRunRow, RunRow, RunSummaryRow } from '../statements/runs.ts'
 import * as statements from '../statements/runs.ts'
 import { isoOf, isoOrNull, lastId, msOf, msOrNull, only } from './values.ts'
@@ -46,6 +46,7 @@ export function createRunCatalog(tx: Transaction): RunCatalog {
         run.priority,
         run.input === undefined ? null : JSON.stringify(run.input),
         isoOf(run.dueAtMs),
+        isoOrNull(run.scheduledForMs),
         from.definition.handler.kind,
         from.definition.attemptTimeoutMs,
       ] as const
@@ -58,7 +59,16 @@ export function createRunCatalog(tx: Transaction): RunCatalog {
     },
     list: async (page, filter) => foundRuns(await listRows(tx, page, filter)),
     jobIdOfName: async (name) => (await tx.query(findJobIdByName, [name]))[0]?.id,
-    cancelWaiting: async (id) => (await tx.query(statements.cancelWaitingRun, [id])).length > 0,
+    async cancelWaiting(id) {
+      // sent together, done one after the other: the timer is locked before the run
+      const [, [gone]] = await Promise.all([
+        tx.query(lockTimerOfChain, [id]),
+        tx.query(statements.cancelWaitingRun, [id]),
+      ])
+      if (gone === undefined) return undefined
+      const rows = await tx.query(closeChain, [id, gone.after_run_id, gone.schedule_id])
+      return { timerShards: [...new Set(rows.map(({ shard }) => shard))] }
+    },
     requestCancel: async (id) => (await tx.query(statements.requestRunCancel, [id]))[0]?.session_id,
   }
 }
@@ -77,7 +87,7 @@ const idFloor = (ms: number): string => {
 }
 
 function listRows(tx: Transaction, page: PageRequest, filter: RunFilter): Promise<ListedRunRow[]> {
-  const { states, jobId, scheduleId, createdAfterMs, createdBeforeMs } = filter
+  const { states, jobId, scheduleId, backfillId, createdAfterMs, createdBeforeMs } = filter
   const low = createdAfterMs === null ? idFloor(0) : idFloor(createdAfterMs - idMarginMs)
   const before = createdBeforeMs === null ? lastId : idFloor(createdBeforeMs + idMarginMs)
   const cursor = page.beforeId ?? lastId
@@ -90,6 +100,10 @@ function listRows(tx: Transaction, page: PageRequest, filter: RunFilter): Promis
     // where every run that is met belongs to the page, no more of them are needed
     selects(filter) ? mostLooked : page.limit,
   ] as const
+  if (backfillId !== undefined) {
+    const wanted = [backfillId, scheduleId ?? null, jobId ?? null, states ?? null] as const
+    return tx.query(statements.listRunsOfBackfill, [...walk, ...wanted])
+  }
   if (states !== undefined && !states.includes('succeeded')) {
     const live = states.filter((state) => !isTerminal(state))
     const ended = states.filter(isTerminal)
@@ -111,9 +125,10 @@ function listRows(tx: Transaction, page: PageRequest, filter: RunFilter): Promis
 }
 
 /** Whether runs that a walk meets may not pass. */
-function selects({ states, jobId, scheduleId, createdAfterMs, createdBeforeMs }: RunFilter): boolean {
+function selects(filter: RunFilter): boolean {
+  const { states, jobId, scheduleId, backfillId, createdAfterMs, createdBeforeMs } = filter
   const rare = states !== undefined && !states.includes('succeeded')
-  const owners = [jobId, scheduleId].filter((owner) => owner !== undefined).length
+  const owners = [jobId, scheduleId, backfillId].filter((owner) => owner !== undefined).length
   if (createdAfterMs !== null || createdBeforeMs !== null) return true
   return rare ? owners > 0 : states !== undefined || owners > 1
 }

@@ -4,32 +4,53 @@
  */
 import type { JsonValue, OccurrenceReason } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
-import type { StoredSpec } from '../../domain/stored-spec.ts'
+import type { CalendarRef, CalendarUse } from '../../domain/calendar/calendar-lookup.ts'
+import type { StoredSpec, UnreadableSpec } from '../../domain/stored-spec.ts'
+import { columnOf, readStoredSpec } from '../../domain/stored-spec.ts'
+import type { CalendarShelf } from '../../ports/calendars.ts'
 import type {
   CatchUp,
   OccurrenceRecord,
+  RecordedTime,
+  ScheduleChange,
   ScheduleRecord,
   ScheduleSettings,
   ScheduleStore,
   ScheduleSummaryRecord,
-} from '../../ports/catalog.ts'
+} from '../../ports/schedule-store.ts'
 import type { Transaction } from '../database.ts'
+import { toFireColumns, toFireResult } from '../fire-rows.ts'
+import { dropScheduleCalendars, insertScheduleCalendars } from '../statements/calendars.ts'
 import type { OccurrenceRow, ScheduleRow, ScheduleSummaryRow } from '../statements/schedules.ts'
+import { settleTimer } from '../statements/fire.ts'
+import { letChainGo } from '../statements/followers.ts'
 import * as statements from '../statements/schedules.ts'
+import { readDefinitions } from './calendar-store.ts'
 import { isoOf, isoOrNull, lastId, msOf, msOrNull, refusingTaken } from './values.ts'
 
 /** How many rows are looked at for a page, where not all of them pass. */
 const mostLooked = 5_000
 
-export function createScheduleStore(tx: Transaction): ScheduleStore {
-  const first = (rows: readonly ScheduleRow[]): ScheduleRecord | undefined => rows.map(scheduleRecord)[0]
+type UseOf = (ref: CalendarRef) => CalendarUse
+
+/** `dataVersion`: release of the zone data that this process computes next times with. */
+export function createScheduleStore(
+  tx: Transaction,
+  { dataVersion, shelf }: { readonly dataVersion: string | null; readonly shelf: CalendarShelf },
+): ScheduleStore {
+  return { ...readingSide(tx, shelf), ...writingSide(tx, dataVersion) }
+}
+
+type Reading = 'find' | 'lock' | 'list' | 'ranUnderDeleted' | 'everExisted' | 'occurrences'
+
+function readingSide(tx: Transaction, shelf: CalendarShelf): Pick<ScheduleStore, Reading> {
+  const usesIn = (rows: readonly Pick<ScheduleRow, 'calendars'>[]): Promise<UseOf> =>
+    shelf.take(rows.flatMap(refsOf), readDefinitions(tx.query))
+  const first = async (rows: readonly ScheduleRow[]): Promise<ScheduleRecord | undefined> => {
+    const useOf = await usesIn(rows)
+    return rows.map((row) => scheduleRecord(row, useOf))[0]
+  }
   return {
-    async insert({ id, name, jobId, settings, first: { scheduledForMs, dueAtMs } }) {
-      const taken = `A schedule named "${name}" exists; choose another name or change that schedule.`
-      const times = [isoOf(scheduledForMs), isoOf(dueAtMs)] as const
-      const write = tx.query(statements.insertSchedule, [id, ...columnsOf(settings), name, jobId, ...times])
-      await refusingTaken('schedule_name', taken, write)
-    },
     find: async (id) => first(await tx.query(statements.findSchedule, [id])),
     async lock(id) {
       // sent together, done one after the other
@@ -39,7 +60,7 @@ export function createScheduleStore(tx: Transaction): ScheduleStore {
         tx.query(statements.lockNewTimer, [id]),
         tx.query(statements.findSchedule, [id]),
       ])
-      const schedule = first(rows)
+      const schedule = await first(rows)
       if (schedule !== undefined && schedule.next !== null && newTimer.length === 0) {
         throw new BelfryError('serialization_conflict', 'The schedule was resumed just now; try again.')
       }
@@ -52,23 +73,14 @@ export function createScheduleStore(tx: Transaction): ScheduleStore {
         name === undefined
           ? await tx.query(statements.listSchedules, wanted)
           : await tx.query(statements.listSchedulesNamed, [...wanted, name])
-      const items = rows.flatMap((row) => (row.id === null ? [] : [summaryRecord(row)]))
-      return { items, lookedTo: rows[0]?.looked_to ?? null }
+      const there = rows.flatMap((row) => (row.id === null ? [] : [row]))
+      const useOf = await usesIn(there)
+      return { items: there.map((row) => summaryRecord(row, useOf)), lookedTo: rows[0]?.looked_to ?? null }
     },
-    async change(id, { settings, state, pausedReason, timer }) {
-      const genStep = timer.kind === 'keep' ? 0 : 1
-      await tx.query(statements.updateSchedule, [id, ...columnsOf(settings), state, pausedReason, genStep])
-      if (timer.kind === 'drop') await tx.query(statements.dropTimer, [id])
-      if (timer.kind !== 'set') return
-      const { scheduledForMs, dueAtMs } = timer.next
-      await tx.query(statements.setTimer, [id, isoOf(scheduledForMs), isoOf(dueAtMs)])
-    },
-    async remove(id) {
-      await tx.query(statements.dropTimer, [id])
-      await tx.query(statements.removeSchedule, [id])
-    },
+    ranUnderDeleted: async (name, scheduledForMs) =>
+      (await tx.query(statements.ranUnderDeleted, [name, isoOf(scheduledForMs)])).length > 0,
     everExisted: async (id) => (await tx.query(statements.scheduleEverExisted, [id])).length > 0,
-    async occurrences(id, { beforeMs, limit }, { outcome, fromMs, toMs }) {
+    async occurrences(id, { beforeMs, limit }, { outcome, reason, fromMs, toMs }) {
       const before = [beforeMs, toMs].filter((bound) => bound !== null)
       const beforeText = before.length === 0 ? 'infinity' : isoOf(Math.min(...before))
       const fromText = isoOrNull(fromMs) ?? '-infinity'
@@ -78,7 +90,8 @@ export function createScheduleStore(tx: Transaction): ScheduleStore {
         fromText,
         limit,
         outcome ?? null,
-        outcome === undefined ? limit : mostLooked,
+        outcome === undefined && reason === undefined ? limit : mostLooked,
+        reason ?? null,
       ])
       const items = rows.flatMap((row) => (row.schedule_id === null ? [] : [occurrenceRecord(row)]))
       return { items, lookedTo: msOrNull(rows[0]?.looked_to ?? null) }
@@ -86,11 +99,52 @@ export function createScheduleStore(tx: Transaction): ScheduleStore {
   }
 }
 
-function columnsOf(settings: ScheduleSettings) {
+function writingSide(tx: Transaction, dataVersion: string | null): Omit<ScheduleStore, Reading> {
+  return {
+    async insert({ id, name, jobId, settings, first: { scheduledForMs, dueAtMs } }) {
+      const taken = `A schedule named "${name}" exists; choose another name or change that schedule.`
+      const times = [isoOf(scheduledForMs), isoOf(dueAtMs)] as const
+      const write = tx.query(statements.insertSchedule, [id, ...columnsOf(settings), name, jobId, ...times])
+      await refusingTaken('schedule_name', taken, write)
+      await writeCalendars(tx, id, settings)
+    },
+    async change(id, change) {
+      const { settings, timer, records } = change
+      await tx.query(statements.updateSchedule, [id, ...columnsOf(settings), ...standingOf(change)])
+      if (change.replacesCalendars) {
+        await tx.query(dropScheduleCalendars, [id])
+        await writeCalendars(tx, id, settings)
+      }
+      if (records.length > 0) await tx.query(statements.recordSkipped, [id, ...recordColumns(records)])
+      if (timer.kind === 'drop') await tx.query(statements.dropTimer, [id])
+      if (timer.kind === 'keep') await tx.query(statements.renewTimer, [id])
+      if (timer.kind !== 'set') return
+      const { scheduledForMs, dueAtMs } = timer.next
+      await tx.query(statements.setTimer, [id, isoOf(scheduledForMs), isoOf(dueAtMs)])
+    },
+    async remove(id, records) {
+      if (records.length > 0) await tx.query(statements.recordSkipped, [id, ...recordColumns(records)])
+      await tx.query(statements.dropTimer, [id])
+      await tx.query(statements.removeSchedule, [id])
+    },
+    async settle(fire) {
+      const [row] = await tx.query(settleTimer, [...toFireColumns([fire]), dataVersion])
+      const result = toFireResult(row)
+      if (result.movedScheduleIds.length > 0) return result
+      throw new BelfryError('serialization_conflict', 'The schedule was changed just now; try again.')
+    },
+    async letWaitingGo(id) {
+      const rows = await tx.query(letChainGo, [id])
+      return { shards: [...new Set(rows.map(({ shard }) => shard))] }
+    },
+  }
+}
+
+function columnsOf(settings: ScheduleSettings<StoredSpec | UnreadableSpec>) {
   const { input } = settings
   return [
     settings.description,
-    JSON.stringify(settings.spec),
+    JSON.stringify(columnOf(settings.spec)),
     settings.zone,
     settings.zoneDataVersion,
     isoOrNull(settings.startAtMs),
@@ -99,14 +153,61 @@ function columnsOf(settings: ScheduleSettings) {
     JSON.stringify(settings.catchUp),
     settings.overlap,
     input === undefined ? null : JSON.stringify(input),
+    settings.flexibleWindowMs,
+    settings.runLimit,
+    settings.pauseAfterFailures,
+    settings.afterCompletion,
+    settings.onExcluded,
   ] as const
 }
 
-function scheduleRecord(row: ScheduleRow): ScheduleRecord {
-  return { ...summaryRecord(row), input: row.has_input ? (row.input as JsonValue) : undefined }
+async function writeCalendars(
+  tx: Transaction,
+  id: string,
+  { calendars }: Pick<ScheduleSettings, 'calendars'>,
+): Promise<void> {
+  if (calendars.length === 0) return
+  const ofUse = (use: CalendarUse['use']) => calendars.filter((calendar) => calendar.use === use)
+  const placed = [...ofUse('skip').entries(), ...ofUse('only').entries()]
+  await tx.query(insertScheduleCalendars, [
+    id,
+    placed.map(([, calendar]) => calendar.id),
+    placed.map(([, { use }]) => use),
+    placed.map(([position]) => position),
+  ])
 }
 
-function summaryRecord(row: ScheduleSummaryRow): ScheduleSummaryRecord {
+function standingOf(change: ScheduleChange) {
+  const { state, pausedReason, pausedFromMs, sleep, runCount, forgivesFailures, replacesCalendars } = change
+  return [
+    state,
+    pausedReason,
+    isoOrNull(pausedFromMs),
+    isoOrNull(sleep?.untilMs ?? null),
+    sleep === null || sleep.reason === '' ? null : sleep.reason,
+    runCount,
+    forgivesFailures,
+    replacesCalendars,
+  ] as const
+}
+
+function recordColumns(records: readonly RecordedTime[]) {
+  return [
+    records.map(({ scheduledForMs }) => isoOf(scheduledForMs)),
+    records.map(({ reason }) => reason),
+    records.map(({ detail }) => detail),
+    records.map(({ missedCount }) => missedCount),
+  ] as const
+}
+
+const refsOf = ({ calendars }: Pick<ScheduleRow, 'calendars'>): readonly CalendarRef[] =>
+  calendars as readonly CalendarRef[]
+
+function scheduleRecord(row: ScheduleRow, useOf: UseOf): ScheduleRecord {
+  return { ...summaryRecord(row, useOf), input: row.has_input ? (row.input as JsonValue) : undefined }
+}
+
+function summaryRecord(row: ScheduleSummaryRow, useOf: UseOf): ScheduleSummaryRecord {
   const { scheduled_for: scheduledFor, due_at: dueAt } = row
   return {
     id: row.id,
@@ -114,17 +215,28 @@ function summaryRecord(row: ScheduleSummaryRow): ScheduleSummaryRecord {
     description: row.description,
     jobId: row.job_id,
     jobName: row.job_name,
-    spec: row.spec as StoredSpec,
+    spec: readStoredSpec(row.spec) ?? { unreadable: row.spec },
     zone: row.zone,
     zoneDataVersion: row.zone_data_version,
     startAtMs: msOrNull(row.start_at),
     endAtMs: msOrNull(row.end_at),
+    calendars: refsOf(row).map(useOf),
+    onExcluded: row.on_excluded,
     jitterMs: row.jitter_ms,
     catchUp: row.catch_up as CatchUp,
     overlap: row.overlap,
+    flexibleWindowMs: row.flexible_window_ms,
+    runLimit: row.run_limit,
+    pauseAfterFailures: row.pause_after_failures,
+    afterCompletion: row.after_completion,
     state: row.state,
     pausedReason: row.paused_reason,
     pausedAtMs: msOrNull(row.paused_at),
+    pausedFromMs: msOrNull(row.paused_from ?? row.paused_at),
+    resumedAtMs: msOrNull(row.resumed_at),
+    sleep:
+      row.sleep_until === null ? null : { untilMs: msOf(row.sleep_until), reason: row.sleep_reason ?? '' },
+    runCount: row.run_count,
     gen: row.gen,
     version: row.version,
     createdAtMs: msOf(row.created_at),
@@ -142,8 +254,10 @@ function occurrenceRecord(row: OccurrenceRow): OccurrenceRecord {
     scheduledForMs: msOf(row.scheduled_for),
     outcome: row.outcome,
     reason: row.reason as OccurrenceReason | null,
+    detail: row.detail,
     missedCount: row.missed_count,
     runId: row.run_id,
+    laterRunIds: row.later_run_ids,
     dueAtMs: msOf(row.due_at),
     firedAtMs: msOf(row.fired_at),
   }

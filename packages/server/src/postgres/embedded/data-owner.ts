@@ -43,6 +43,28 @@ export async function ownDataDirectory(
   }
 }
 
+/**
+ * Who owns a data directory now; undefined where nobody does, or nobody can tell. Only looks. `certain` is
+ * false for one in another pid namespace, of which only the boot is known.
+ */
+export function findDataOwner(
+  dataDir: string,
+): { readonly pid: number; readonly certain: boolean } | undefined {
+  const directory = join(dataDir, 'postgres-owner')
+  let names: string[]
+  try {
+    names = readdirSync(directory)
+  } catch {
+    return undefined
+  }
+  const found = names
+    .flatMap((name) => (name.endsWith('.json') ? (readIdentity(join(directory, name)) ?? []) : []))
+    .map((identity) => ({ pid: identity.pid, liveness: livenessOf(identity) }))
+  const owner =
+    found.find(({ liveness }) => liveness === 'alive') ?? found.find(({ liveness }) => liveness === 'unknown')
+  return owner === undefined ? undefined : { pid: owner.pid, certain: owner.liveness === 'alive' }
+}
+
 function announce(directory: string): string {
   const name = `${process.pid}-${randomBytes(6).toString('hex')}.json`
   const temporary = join(directory, `${name}.new`)

@@ -33,6 +33,8 @@ export type ClaimRow = {
   readonly available_at_ms: number
   readonly scheduled_for_ms: number | null
   readonly due_at_ms: number
+  /** The schedule, where a backfill made the run. */
+  readonly backfill_of: string | null
   readonly input: unknown
 }
 
@@ -108,11 +110,12 @@ SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
        (extract(epoch FROM claimed.available_at) * 1000)::float8 AS available_at_ms,
        (extract(epoch FROM written.scheduled_for) * 1000)::float8 AS scheduled_for_ms,
        (extract(epoch FROM coalesce(written.due_at, claimed.available_at)) * 1000)::float8 AS due_at_ms,
+       CASE WHEN written.source = 'backfill' THEN written.schedule_id END AS backfill_of,
        written.input
 FROM (VALUES (1)) AS one (row)
 LEFT JOIN claimed ON true
 LEFT JOIN LATERAL (
-  SELECT run.scheduled_for, run.due_at, run.input
+  SELECT run.scheduled_for, run.due_at, run.source, run.schedule_id, run.input
   FROM belfry.run
   WHERE run.tenant_id = claimed.tenant_id AND run.id = claimed.run_id
   OFFSET 0

@@ -2,7 +2,11 @@
  * The end of attempts, many at once. A row leaves `ready` only here, together with the attempt row that says
  * why, guarded by epoch and session: whoever comes second finds nothing. What may run again goes to `delayed`
  * in the same statement. A cancel that was asked for while the run ran wins over a further attempt, also when
- * the worker had not heard of it.
+ * the worker had not heard of it. Who asked for it, a person or the schedule, is the reason of that end.
+ *
+ * Runs that wait for one that ends here are let go, where its row says that there are some: by a function,
+ * and so by a younger snapshot, which sees those too that lined up while this statement waited for their
+ * fire.
  *
  * Worker and rescuer send the same statement but for the session: one for all rows, or one a row. Rows are
  * looked up and locked one by one by their key: a join may be planned as a walk over the whole table while
@@ -16,6 +20,8 @@ export type AppliedRow = {
   /** Null in the one row that is answered when nothing was applied. */
   readonly run_id: string | null
   readonly run_state: string | null
+  /** Shards of all runs that waited for one that has ended, null for none; the same in every row. */
+  readonly timer_shards: readonly number[] | null
 }
 
 /** Columns of the ends, one array each, all of one length. Times are epoch ms. */
@@ -48,7 +54,7 @@ WITH held AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT ready.tenant_id, ready.job_id, ready.job_version, ready.queue, ready.handler, ready.priority,
       ready.timeout_ms, ready.attempt, ready.session_id, ready.crash_count, ready.failure_count,
-      ready.cancel_requested_at
+      ready.cancel_requested_at, ready.cancel_reason, ready.followed
     FROM belfry.ready
     WHERE ready.run_id = ending.run_id AND ready.lease_epoch = ending.lease_epoch
       AND ready.session_id = ${sessionId}
@@ -59,7 +65,8 @@ WITH held AS MATERIALIZED (
 ), verdict AS (
   SELECT held.*,
     CASE WHEN canceled THEN 'canceled' ELSE run_state END AS end_state,
-    CASE WHEN canceled THEN 'canceled_by_request' ELSE reason END AS end_reason,
+    CASE WHEN canceled OR reason = 'canceled_by_request' THEN coalesce(cancel_reason, 'canceled_by_request')
+      ELSE reason END AS end_reason,
     CASE WHEN run_state IS NULL AND NOT canceled
       THEN belfry.now() + retry_delay_ms * interval '1 millisecond' END AS retry_at
   FROM held
@@ -72,14 +79,16 @@ WITH held AS MATERIALIZED (
   FROM verdict
 ), later AS (
   INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority,
-    timeout_ms, lease_epoch, attempt, crash_count, failure_count)
+    timeout_ms, lease_epoch, attempt, crash_count, failure_count, followed)
   SELECT run_id, tenant_id, job_id, job_version, retry_at, belfry.shard_of(run_id), queue, handler, priority,
     timeout_ms, lease_epoch + 1, attempt,
-    crash_count + (count_as = 'crash')::int, failure_count + (count_as = 'failure')::int
+    crash_count + (count_as = 'crash')::int, failure_count + (count_as = 'failure')::int, followed
   FROM verdict WHERE retry_at IS NOT NULL
 )
 SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
-       verdict.run_id, verdict.end_state AS run_state
+       verdict.run_id, verdict.end_state AS run_state,
+       (SELECT belfry.let_followers_go(array_agg(run_id)) FROM verdict
+        WHERE followed AND end_state IS NOT NULL) AS timer_shards
 FROM (VALUES (1)) AS one (row) LEFT JOIN verdict ON true`
 
 /** Ends attempts of one session. */

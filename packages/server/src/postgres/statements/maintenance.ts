@@ -69,6 +69,20 @@ WITH expired AS (
 SELECT count(*)::int AS count FROM deleted`,
 )
 
+/** Deletes replans that ended before the retention, oldest first, at most `limit` at once. */
+export const deleteOldReplans = statement<{ readonly count: number }, [retentionDays: number, limit: number]>(
+  'belfry_delete_old_replans',
+  `
+WITH old AS (
+  SELECT id FROM belfry.replan
+  WHERE ended_at IS NOT NULL AND ended_at < belfry.now() - make_interval(days => $1)
+  ORDER BY ended_at LIMIT $2
+), deleted AS (
+  DELETE FROM belfry.replan WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING 1
+)
+SELECT count(*)::int AS count FROM deleted`,
+)
+
 /** A node that ran out a day ago is of no interest, not even to a person who looks. */
 export const deleteDeadNodes = statement<{ readonly count: number }>(
   'belfry_delete_dead_nodes',

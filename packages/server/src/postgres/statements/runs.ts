@@ -15,6 +15,7 @@ type NewRun = readonly [
   priority: number,
   input: string | null,
   dueAt: string,
+  scheduledFor: string | null,
   handler: string,
   timeoutMs: number,
 ]
@@ -22,8 +23,8 @@ type NewRun = readonly [
 const insertRun = `
 WITH made AS (
   INSERT INTO belfry.run
-    (id, tenant_id, job_id, job_version, schedule_id, source, queue, priority, input, due_at)
-  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8, $9)
+    (id, tenant_id, job_id, job_version, schedule_id, source, queue, priority, input, due_at, scheduled_for)
+  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10)
   RETURNING id, tenant_id, job_id, job_version, queue, priority, due_at
 )`
 
@@ -33,7 +34,7 @@ export const insertReadyRun = statement<{ shard: number }, readonly [...NewRun, 
   `${insertRun}
 INSERT INTO belfry.ready
   (run_id, tenant_id, job_id, job_version, queue, priority, available_at, handler, timeout_ms, tag)
-SELECT id, tenant_id, job_id, job_version, queue, priority, due_at, $10, $11, $12 FROM made
+SELECT id, tenant_id, job_id, job_version, queue, priority, due_at, $11, $12, $13 FROM made
 RETURNING belfry.shard_of(run_id) AS shard`,
 )
 
@@ -44,7 +45,7 @@ export const insertDelayedRun = statement<{ shard: number }, NewRun>(
 INSERT INTO belfry.delayed
   (run_id, tenant_id, job_id, job_version, queue, priority, due_at, shard, handler, timeout_ms,
    lease_epoch, attempt, crash_count, failure_count)
-SELECT id, tenant_id, job_id, job_version, queue, priority, due_at, belfry.shard_of(id), $10, $11, 0, 0, 0, 0
+SELECT id, tenant_id, job_id, job_version, queue, priority, due_at, belfry.shard_of(id), $11, $12, 0, 0, 0, 0
 FROM made
 RETURNING shard`,
 )
@@ -78,14 +79,18 @@ const columns = `
   coalesce(q.attempt, d.attempt, past.last_number, 0) AS attempts,
   (v.definition #>> '{retry,maxAttempts}')::integer AS max_attempts,
   r.created_at, r.due_at,
-  coalesce(d.due_at, CASE WHEN q.session_id IS NULL THEN q.available_at END) AS next_attempt_at,
+  CASE
+    -- it waits for another run; nobody knows until when
+    WHEN d.after_run_id IS NOT NULL THEN NULL
+    WHEN q.session_id IS NULL THEN coalesce(d.due_at, q.available_at)
+  END AS next_attempt_at,
   coalesce(past.first_started_at, q.claimed_at) AS started_at, past.finished_at,
   q.cancel_requested_at IS NOT NULL AS cancel_requested`
 
 /**
  * Where `r`, a row of run, stands. OFFSET 0 keeps each look-up a look-up by key, whatever the statistics say.
  */
-const itsPlace = `
+export const itsPlace = `
 LEFT JOIN LATERAL (SELECT * FROM belfry.ready WHERE run_id = r.id OFFSET 0) q ON true
 LEFT JOIN LATERAL (SELECT * FROM belfry.delayed WHERE run_id = r.id OFFSET 0) d ON true
 CROSS JOIN LATERAL (
@@ -190,11 +195,18 @@ ORDER BY item.id DESC`
  * Walks runs, newest first. However few of them pass, no more than `look` are looked at: what is wanted may
  * be rare, and the history long.
  */
-const walk = (by: string, place: string, wanted: string) => `
-WITH looked AS MATERIALIZED (
+const walk = (by: string, place: string, wanted: string) =>
+  walkOver(
+    `
   SELECT r.id, r.created_at, r.job_id FROM belfry.run r
   WHERE r.tenant_id = belfry.tenant_id() AND r.id >= $1 AND r.id < $2 ${by}
-  ORDER BY r.id DESC LIMIT $6
+  ORDER BY r.id DESC LIMIT $6`,
+    place,
+    wanted,
+  )
+
+const walkOver = (looked: string, place: string, wanted: string) => `
+WITH looked AS MATERIALIZED (${looked}
 ), page AS MATERIALIZED (
   SELECT r.id FROM looked r ${place}
   WHERE r.created_at >= $3 AND r.created_at < $4 ${wanted}
@@ -240,6 +252,33 @@ export const listRunsOfScheduleInStates = statement<
   ListedRunRow,
   [...Walk, scheduleId: string, jobId: string | null, states: readonly string[]]
 >('run_list_schedule_states', walk(ofSchedule, itsPlace, `${ofJobToo} ${inState('$9')}`), byIndex)
+
+/** The same of one backfill, whatever their state or in some. */
+export const listRunsOfBackfill = statement<
+  ListedRunRow,
+  [
+    ...Walk,
+    backfillId: string,
+    scheduleId: string | null,
+    jobId: string | null,
+    states: readonly string[] | null,
+  ]
+>(
+  'run_list_backfill',
+  walkOver(
+    `
+  SELECT e.run_id AS id, r.created_at, r.job_id FROM belfry.extra_run e
+  CROSS JOIN LATERAL (
+    SELECT created_at, job_id FROM belfry.run WHERE tenant_id = belfry.tenant_id() AND id = e.run_id OFFSET 0
+  ) r
+  WHERE e.tenant_id = belfry.tenant_id() AND e.run_id >= $1 AND e.run_id < $2 AND e.backfill_id = $7
+    AND ($8::uuid IS NULL OR e.schedule_id = $8)
+  ORDER BY e.run_id DESC LIMIT $6`,
+    itsPlace,
+    `AND ($9::uuid IS NULL OR r.job_id = $9) AND ($10::text[] IS NULL OR derived.state = ANY($10::text[]))`,
+  ),
+  byIndex,
+)
 
 /** Fenced off, so that it is read by the index of what is held: few rows, whatever waits. */
 const held = '(SELECT run_id, tenant_id FROM belfry.ready WHERE session_id IS NOT NULL OFFSET 0)'
@@ -298,25 +337,32 @@ WITH looked AS MATERIALIZED (
 
 /**
  * Ends a run that waits. It leaves `ready` or `delayed` together with the attempt row number 0 that says why;
- * one that a worker claims at this moment is not touched.
+ * one that a worker claims at this moment is not touched. Answers where it stood in a chain of runs that wait
+ * for each other, for the statements of followers.ts.
  */
-export const cancelWaitingRun = statement<{ run_id: string }, [id: string]>(
+export const cancelWaitingRun = statement<
+  { after_run_id: string | null; schedule_id: string | null },
+  [id: string]
+>(
   'run_cancel_waiting',
   `
 WITH was_ready AS (
   DELETE FROM belfry.ready
   WHERE tenant_id = belfry.tenant_id() AND run_id = $1 AND session_id IS NULL
-  RETURNING run_id, tenant_id, lease_epoch
+  RETURNING run_id, tenant_id, lease_epoch, NULL::uuid AS after_run_id, NULL::uuid AS schedule_id
 ), was_delayed AS (
   DELETE FROM belfry.delayed WHERE tenant_id = belfry.tenant_id() AND run_id = $1
-  RETURNING run_id, tenant_id, lease_epoch
-)
+  RETURNING run_id, tenant_id, lease_epoch, after_run_id, schedule_id
+), gone AS (
+  SELECT * FROM was_ready UNION ALL SELECT * FROM was_delayed
+), history AS (
 INSERT INTO belfry.attempt
   (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code, error_message)
 SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
        'canceled', 'Canceled by request while it waited.'
-FROM (SELECT * FROM was_ready UNION ALL SELECT * FROM was_delayed) AS gone
-RETURNING run_id`,
+FROM gone
+)
+SELECT after_run_id, schedule_id FROM gone`,
 )
 
 /** Asks the session that runs it to cancel; the first request keeps its time. */

@@ -4,7 +4,9 @@
  * other in a circle. What was locked is read by a later statement: a row that was waited for is seen as it is
  * now, but what is joined to it only as it was when the wait began.
  */
+import type { AfterCompletion, OverlapPolicy } from '@belfry/contract'
 import { byIndex, statement } from '../statement.ts'
+import { calendarsOf } from './calendars.ts'
 
 export type ScheduleRow = {
   id: string
@@ -17,14 +19,26 @@ export type ScheduleRow = {
   zone_data_version: string
   start_at: Date | null
   end_at: Date | null
+  on_excluded: 'skip' | 'next_business_day' | 'previous_business_day'
+  /** `CalendarRef`s in the order in which they are asked. */
+  calendars: unknown
   jitter_ms: number
+  flexible_window_ms: number
   catch_up: unknown
-  overlap: 'skip' | 'allow'
+  overlap: OverlapPolicy
+  run_limit: number | null
+  run_count: number
+  pause_after_failures: number | null
+  after_completion: AfterCompletion
   has_input: boolean
   input: unknown
   state: 'active' | 'paused' | 'completed'
   paused_reason: string | null
   paused_at: Date | null
+  paused_from: Date | null
+  resumed_at: Date | null
+  sleep_until: Date | null
+  sleep_reason: string | null
   gen: number
   version: number
   created_at: Date
@@ -37,8 +51,10 @@ export type ScheduleSummaryRow = Omit<ScheduleRow, 'has_input' | 'input'>
 
 const summaryColumns = `
        s.id, s.name, s.description, s.job_id, j.name AS job_name, s.spec, s.zone, s.zone_data_version,
-       s.start_at, s.end_at, s.jitter_ms, s.catch_up, s.overlap,
-       s.state, s.paused_reason, s.paused_at, s.gen, s.version, s.created_at, s.updated_at,
+       s.start_at, s.end_at, s.jitter_ms, s.flexible_window_ms, s.catch_up, s.overlap, s.run_limit,
+       s.run_count, s.pause_after_failures, s.after_completion, s.state, s.paused_reason, s.paused_at,
+       s.paused_from, s.resumed_at, s.sleep_until, s.sleep_reason, s.gen, s.version, s.created_at,
+       s.updated_at, s.on_excluded, ${calendarsOf('s')} AS calendars,
        t.scheduled_for, t.due_at`
 
 const select = `
@@ -59,6 +75,11 @@ type Settings = [
   catchUp: string,
   overlap: string,
   input: string | null,
+  flexibleWindowMs: number,
+  runLimit: number | null,
+  pauseAfterFailures: number | null,
+  afterCompletion: string,
+  onExcluded: string,
 ]
 
 /** A schedule and its first planned time. */
@@ -71,12 +92,13 @@ export const insertSchedule = statement<
 WITH s AS (
   INSERT INTO belfry.schedule
     (id, tenant_id, description, spec, zone, zone_data_version, start_at, end_at, jitter_ms, catch_up,
-     overlap, input, name, job_id)
-  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+     overlap, input, flexible_window_ms, run_limit, pause_after_failures, after_completion, on_excluded, name,
+     job_id)
+  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
   RETURNING id, tenant_id, gen
 )
 INSERT INTO belfry.timer (schedule_id, tenant_id, scheduled_for, due_at, gen, shard)
-SELECT id, tenant_id, $14, $15, gen, belfry.shard_of(id) FROM s`,
+SELECT id, tenant_id, $19, $20, gen, belfry.shard_of(id) FROM s`,
 )
 
 /** A schedule that was not deleted, with its next planned time. */
@@ -148,32 +170,107 @@ export const listSchedulesNamed = statement<ListedScheduleRow, readonly [...Sche
   byIndex,
 )
 
-/** Writes the settings and the state; `genStep` is 1 where the timer changes, else 0. */
-export const updateSchedule = statement<
-  unknown,
-  [id: string, ...Settings, state: string, pausedReason: string | null, genStep: number]
->(
+type Standing = [
+  state: string,
+  pausedReason: string | null,
+  pausedFrom: string | null,
+  sleepUntil: string | null,
+  sleepReason: string | null,
+  runCount: number,
+  forgivesFailures: boolean,
+  replacesCalendars: boolean,
+]
+
+/**
+ * Writes the settings and how it stands, in a new generation: a fire that was decided before and waits for
+ * the timer is refused, whatever the change was.
+ */
+export const updateSchedule = statement<unknown, [id: string, ...Settings, ...Standing]>(
   'schedule_update',
   `
 UPDATE belfry.schedule
 SET description = $2, spec = $3, zone = $4, zone_data_version = $5, start_at = $6, end_at = $7,
-    jitter_ms = $8, catch_up = $9, overlap = $10, input = $11, state = $12::text, paused_reason = $13,
-    paused_at = CASE WHEN $12::text = 'paused' THEN coalesce(paused_at, belfry.now()) END,
-    gen = gen + $14, version = version + 1, updated_at = belfry.now()
+    jitter_ms = $8, catch_up = $9, overlap = $10, input = $11, flexible_window_ms = $12, run_limit = $13,
+    pause_after_failures = $14, after_completion = $15, on_excluded = $16::text, state = $17::text,
+    paused_reason = $18, paused_from = $19, sleep_until = $20, sleep_reason = $21, run_count = $22,
+    paused_at = CASE WHEN $17::text = 'paused' THEN coalesce(paused_at, belfry.now()) END,
+    resumed_at = CASE WHEN $23 THEN belfry.now() ELSE resumed_at END,
+    timing_since = CASE WHEN $24 OR (spec, zone, start_at, end_at, on_excluded) IS DISTINCT FROM
+                                    ($3::jsonb, $4::text, $6::timestamptz, $7::timestamptz, $16::text)
+                        THEN belfry.now() ELSE timing_since END,
+    gen = gen + 1, version = version + 1, updated_at = belfry.now()
 WHERE tenant_id = belfry.tenant_id() AND id = $1`,
 )
 
-/** Moves the timer, or makes it; a new one learns from history which run the overlap rule has to look at. */
+/** Planned times that were passed over; what is on record stays as it is. */
+export const recordSkipped = statement<
+  unknown,
+  [
+    id: string,
+    scheduledFor: readonly string[],
+    reasons: readonly string[],
+    details: readonly (string | null)[],
+    missedCounts: readonly number[],
+  ]
+>(
+  'occurrence_record_skipped',
+  `
+INSERT INTO belfry.occurrence
+  (schedule_id, scheduled_for, tenant_id, outcome, reason, detail, missed_count, due_at)
+SELECT $1, o.scheduled_for, belfry.tenant_id(), 'skipped', o.reason, o.detail, o.missed_count, o.scheduled_for
+FROM unnest($2::timestamptz[], $3::text[], $4::text[], $5::bigint[])
+  AS o (scheduled_for, reason, detail, missed_count)
+ON CONFLICT (schedule_id, scheduled_for) DO NOTHING`,
+)
+
+/** Whether a schedule of this name, deleted at or after a planned time, ran then. */
+export const ranUnderDeleted = statement<unknown, [name: string, scheduledFor: string]>(
+  'schedule_ran_under_deleted',
+  `
+SELECT 1 FROM belfry.schedule s
+CROSS JOIN LATERAL (
+  SELECT 1 FROM belfry.occurrence
+  WHERE schedule_id = s.id AND scheduled_for = $2 AND outcome = 'ran' OFFSET 0
+) AS ran
+WHERE s.tenant_id = belfry.tenant_id() AND s.name = $1 AND s.deleted_at IS NOT NULL AND s.deleted_at >= $2
+LIMIT 1`,
+  byIndex,
+)
+
+/**
+ * Moves the timer, or makes it. A new one learns which run the overlap rule has to look at: the last that
+ * waits for another, else the newest one alive among those that history tells of; as many may have been
+ * canceled while they waited.
+ */
 export const setTimer = statement<unknown, [id: string, scheduledFor: string, dueAt: string]>(
   'schedule_set_timer',
   `
 INSERT INTO belfry.timer (schedule_id, tenant_id, scheduled_for, due_at, gen, shard, last_run_id)
 SELECT s.id, s.tenant_id, $2, $3, s.gen, belfry.shard_of(s.id),
-       (SELECT o.run_id FROM belfry.occurrence o
-        WHERE o.schedule_id = s.id AND o.outcome = 'ran' ORDER BY o.scheduled_for DESC LIMIT 1)
+       coalesce(
+         (SELECT d.run_id
+          FROM (SELECT run_id, after_run_id FROM belfry.delayed WHERE schedule_id = s.id OFFSET 0) d
+          WHERE d.after_run_id IS NOT NULL ORDER BY d.run_id DESC LIMIT 1),
+         (SELECT o.run_id
+          FROM (
+            SELECT o.run_id, o.scheduled_for FROM belfry.occurrence o
+            WHERE o.schedule_id = s.id AND o.outcome = 'ran' ORDER BY o.scheduled_for DESC LIMIT 1001
+          ) o
+          WHERE (SELECT true FROM belfry.ready r WHERE r.run_id = o.run_id)
+             OR (SELECT true FROM belfry.delayed d WHERE d.run_id = o.run_id)
+          ORDER BY o.scheduled_for DESC LIMIT 1))
 FROM belfry.schedule s WHERE s.tenant_id = belfry.tenant_id() AND s.id = $1
 ON CONFLICT (schedule_id) DO UPDATE
   SET scheduled_for = excluded.scheduled_for, due_at = excluded.due_at, gen = excluded.gen`,
+)
+
+/** The timer stays where it is, in the generation that the schedule has now. */
+export const renewTimer = statement<unknown, [id: string]>(
+  'schedule_renew_timer',
+  `
+UPDATE belfry.timer SET gen = s.gen
+FROM belfry.schedule s
+WHERE s.tenant_id = belfry.tenant_id() AND s.id = $1 AND timer.schedule_id = s.id`,
 )
 
 /** Takes the timer away: of a schedule that is paused, completed or deleted. */
@@ -205,28 +302,48 @@ export type OccurrenceRow = {
   scheduled_for: Date
   outcome: 'ran' | 'skipped' | 'missed'
   reason: string | null
+  detail: string | null
   missed_count: number
   run_id: string | null
   due_at: Date
   fired_at: Date
+  /** Newest first: runs for this time that the schedule did not start, at most ten. */
+  later_run_ids: string[]
 }
 
-/** Planned times within a span and what became of them, latest first; an outcome among the next `look`. */
+/** Planned times within a span and what became of them, latest first; a filter among the next `look`. */
 export const listOccurrences = statement<
   ListedOccurrenceRow,
-  [id: string, before: string, from: string, limit: number, outcome: string | null, look: number]
+  [
+    id: string,
+    before: string,
+    from: string,
+    limit: number,
+    outcome: string | null,
+    look: number,
+    reason: string | null,
+  ]
 >(
   'occurrence_list',
   `
 WITH looked AS MATERIALIZED (
-  SELECT schedule_id, scheduled_for, outcome, reason, missed_count, run_id, due_at, fired_at
+  SELECT schedule_id, scheduled_for, outcome, reason, detail, missed_count, run_id, due_at, fired_at
   FROM belfry.occurrence
   WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 AND scheduled_for < $2 AND scheduled_for >= $3
   ORDER BY scheduled_for DESC LIMIT $6
 )
 SELECT (SELECT min(scheduled_for) FROM looked HAVING count(*) >= $6) AS looked_to, item.*
 FROM (VALUES (1)) AS one LEFT JOIN (
-  SELECT * FROM looked WHERE $5::text IS NULL OR outcome = $5 ORDER BY scheduled_for DESC LIMIT $4
+  SELECT page.*, ARRAY(
+    SELECT later.run_id FROM belfry.extra_run AS later
+    WHERE later.schedule_id = page.schedule_id AND later.scheduled_for = page.scheduled_for
+      AND later.run_id IS DISTINCT FROM page.run_id
+    ORDER BY later.run_id DESC LIMIT 10) AS later_run_ids
+  FROM (
+    SELECT * FROM looked
+    WHERE ($5::text IS NULL OR outcome = $5) AND ($7::text IS NULL OR reason = $7)
+    ORDER BY scheduled_for DESC LIMIT $4
+  ) AS page
 ) AS item ON true
 ORDER BY item.scheduled_for DESC`,
   byIndex,

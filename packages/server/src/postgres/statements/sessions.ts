@@ -16,9 +16,14 @@ VALUES ($1, $2, $3, $4::text[], $5, belfry.now() + $6::float8 * interval '1 mill
 RETURNING (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms`,
 )
 
-/** Renews, and tells for which of its runs a cancel was asked. */
+/** Renews, and tells which runs the session holds, and for which of them a cancel was asked. */
 export const renewSession = statement<
-  { readonly now_ms: number; readonly alive: boolean; readonly cancel_run_ids: readonly string[] },
+  {
+    readonly now_ms: number
+    readonly alive: boolean
+    readonly held_run_ids: readonly string[]
+    readonly cancel_run_ids: readonly string[]
+  },
   [id: string, leaseMs: number]
 >(
   'belfry_renew_session',
@@ -28,12 +33,13 @@ WITH renewed AS (
   SET heartbeat_at = belfry.now(), expires_at = belfry.now() + $2::float8 * interval '1 millisecond'
   WHERE id = $1 AND expires_at > belfry.now()
   RETURNING id
+), held AS MATERIALIZED (
+  SELECT run_id, cancel_requested_at FROM belfry.ready WHERE session_id = $1
 )
 SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
        EXISTS (SELECT FROM renewed) AS alive,
-       ARRAY(
-         SELECT run_id FROM belfry.ready WHERE session_id = $1 AND cancel_requested_at IS NOT NULL
-       ) AS cancel_run_ids`,
+       ARRAY(SELECT run_id FROM held) AS held_run_ids,
+       ARRAY(SELECT run_id FROM held WHERE cancel_requested_at IS NOT NULL) AS cancel_run_ids`,
   byIndex,
 )
 
@@ -66,7 +72,7 @@ export const listHeldRuns = statement<
  * order of their ids, as by everybody who locks several.
  */
 export const handBackRuns = statement<
-  { readonly run_id: string; readonly canceled: boolean },
+  { readonly run_id: string; readonly canceled: boolean; readonly timer_shards: readonly number[] | null },
   [sessionId: string, runIds: readonly string[], leaseEpochs: readonly number[]]
 >(
   'belfry_hand_back_runs',
@@ -78,7 +84,7 @@ WITH held AS MATERIALIZED (
   ) AS given
   CROSS JOIN LATERAL (
     SELECT ready.run_id, ready.tenant_id, ready.lease_epoch,
-           ready.cancel_requested_at IS NOT NULL AS canceled
+           ready.cancel_requested_at IS NOT NULL AS canceled, ready.cancel_reason, ready.followed
     FROM belfry.ready
     WHERE ready.run_id = given.run_id AND ready.lease_epoch = given.lease_epoch AND ready.session_id = $1
     FOR UPDATE
@@ -93,11 +99,15 @@ WITH held AS MATERIALIZED (
   INSERT INTO belfry.attempt
     (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code,
      error_message)
-  SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
-         'canceled', 'Canceled by request while it waited.'
+  SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled',
+         coalesce(cancel_reason, 'canceled_by_request'), belfry.now(), 'canceled',
+         'Canceled by request while it waited.'
   FROM held WHERE canceled
 )
-SELECT run_id, canceled FROM held`,
+SELECT run_id, canceled,
+       (SELECT belfry.let_followers_go(array_agg(run_id)) FROM held
+        WHERE canceled AND followed) AS timer_shards
+FROM held`,
   byIndex,
 )
 

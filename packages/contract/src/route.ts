@@ -1,0 +1,24 @@
+/**
+ * What a row of the table of API routes (routes.ts) says. A route without a scope does not exist: deny is the
+ * default.
+ */
+import type { z } from 'zod'
+import type { Scope } from './access.ts'
+import type { ErrorCode } from './errors.ts'
+
+export type Route = {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  readonly path: string
+  readonly scope: Scope | 'any_key'
+  readonly tag: string
+  readonly summary: string
+  readonly params?: z.ZodObject
+  readonly query?: z.ZodObject
+  readonly body?: z.ZodType
+  /** No schema: 204 without a body. */
+  readonly response?: z.ZodType
+  readonly status: 200 | 201 | 202 | 204
+  /** `create`: honours Idempotency-Key. `change`: honours If-Match where the answer carries an ETag. */
+  readonly effect: 'none' | 'create' | 'change'
+  readonly errors: readonly ErrorCode[]
+}

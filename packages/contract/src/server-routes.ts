@@ -1,0 +1,32 @@
+/**
+ * The routes of a server itself, and of what it does for all tenants: a part of the table in routes.ts. None
+ * of them changes anything.
+ */
+import type { Route } from './route.ts'
+import { replanListQuery, replanPageSchema, serverSchema } from './servers.ts'
+
+export const serverRoutes = {
+  serverGet: {
+    method: 'GET',
+    path: '/v1/server',
+    scope: 'any_key',
+    tag: 'server',
+    summary: 'Version, time and zone data of the server that answers',
+    response: serverSchema,
+    status: 200,
+    effect: 'none',
+    errors: [],
+  },
+  replanList: {
+    method: 'GET',
+    path: '/v1/replans',
+    scope: 'platform',
+    tag: 'server',
+    summary: 'Zones whose future times were computed again after new zone data, newest first',
+    query: replanListQuery,
+    response: replanPageSchema,
+    status: 200,
+    effect: 'none',
+    errors: ['invalid_cursor'],
+  },
+} as const satisfies Record<string, Route>

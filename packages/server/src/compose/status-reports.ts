@@ -1,0 +1,90 @@
+/**
+ * What `/readyz?verbose` tells besides the checks: versions, what this process holds, zone data and replans,
+ * clock skew. Nothing here decides whether it is ready.
+ */
+import { shardCount } from '../domain/shard.ts'
+import type { ZoneDataOnDisk, ZoneSource } from '../ports/zones.ts'
+import type { Database } from '../postgres/database.ts'
+import { readDatabaseFacts, readOpenReplans, readSchemaVersion } from '../postgres/health.ts'
+import { readNewestZoneData } from '../postgres/zone-records.ts'
+import type { Finding, StatusReport } from '../telemetry/ops-server.ts'
+import type { Engine } from './engine.ts'
+import { zoneFinding } from './zone-finding.ts'
+
+const alarmingSkewMs = 1_000
+
+export interface StatusParts {
+  readonly db: Database
+  readonly engine: Pick<Engine, 'worker' | 'scheduling' | 'databaseClock'>
+  readonly zones: ZoneSource
+  readonly zonesOnDisk: () => ZoneDataOnDisk
+}
+
+export function statusReports({ db, engine, zones, zonesOnDisk }: StatusParts): StatusReport[] {
+  const { worker, scheduling } = engine
+  return [
+    {
+      name: 'database_server',
+      report: async () => {
+        const { version, readOnly } = await readDatabaseFacts(db)
+        return ok({ version, readOnly })
+      },
+    },
+    { name: 'schema_version', report: async () => ok({ version: await readSchemaVersion(db) }) },
+    { name: 'scheduler', report: () => schedulerFinding(scheduling) },
+    { name: 'worker_session', report: () => workerFinding(worker) },
+    {
+      name: 'zone_data',
+      report: async () => {
+        const newestOnRecord = await readNewestZoneData(db)
+        const verdict = scheduling?.replanner.zoneData()
+        return zoneFinding({ zones, onDisk: zonesOnDisk(), newestOnRecord, verdict })
+      },
+    },
+    { name: 'replans', report: () => replansFinding(db) },
+    { name: 'clock_skew', report: () => skewFinding(engine.databaseClock.skewMs()) },
+  ]
+}
+
+const ok = (facts: Finding['facts']): Finding => ({ status: 'ok', message: null, facts })
+
+function schedulerFinding(scheduling: StatusParts['engine']['scheduling']): Finding {
+  if (scheduling === undefined) return ok({ role: false })
+  const held = scheduling.elector.heldShards()
+  const facts = {
+    role: true,
+    nodeId: scheduling.elector.nodeId,
+    shards: held.length,
+    shardsInAll: shardCount,
+    terms: Object.fromEntries(held.map(({ shard, term }) => [shard, term])),
+  }
+  if (held.length > 0) return ok(facts)
+  const message = 'This process holds no shard: others hold them all, or it cannot renew its term.'
+  return { status: 'warn', message, facts }
+}
+
+function workerFinding(worker: StatusParts['engine']['worker']): Finding {
+  if (worker === undefined) return ok({ role: false })
+  const facts = { role: true, ...worker.stats() }
+  if (facts.sessionId !== null) return ok(facts)
+  const message =
+    'This worker has no session, so it claims nothing; it opens one as soon as the database answers.'
+  return { status: 'warn', message, facts }
+}
+
+/** The subject of a calendar is a tenant's, and stays out. */
+async function replansFinding(db: Database): Promise<Finding> {
+  const { count, replans } = await readOpenReplans(db)
+  const open = replans.map(({ kind, subject, state, fromVersion, toVersion, total, done, moved, failed }) => {
+    const what = kind === 'zone' ? { zone: subject, fromVersion, toVersion } : {}
+    return { kind, ...what, state, total, done, moved, failed }
+  })
+  return ok({ open: count, replans: open })
+}
+
+function skewFinding(skewMs: number): Finding {
+  const facts = { skewMs: Math.round(skewMs) }
+  if (Math.abs(skewMs) < alarmingSkewMs) return ok(facts)
+  const message = `The clock here is ${Math.round(skewMs)} ms off that of the database; keep both by NTP.`
+  return { status: 'warn', message, facts }
+}

@@ -1,0 +1,107 @@
+/**
+ * Endpoints of what people do with a schedule: pause, resume, skip, sleep, wake, trigger. What each means is
+ * decided in engine/catalog/schedule-actions.ts; the steps that they share are http/schedule-changes.ts.
+ */
+import { maxShownAttempts } from '@belfry/contract'
+import { backfillHint } from '../../engine/backfill-hints.ts'
+import { backfillDefaults, startBackfill } from '../../engine/catalog/backfill-maker.ts'
+import { makeRun, wantedNominal } from '../../engine/catalog/run-maker.ts'
+import {
+  planPause,
+  planResume,
+  planSkip,
+  planSleep,
+  planWake,
+} from '../../engine/catalog/schedule-actions.ts'
+import { compileCurrent } from '../../engine/catalog/schedule-editor.ts'
+import type { Endpoints } from '../endpoint.ts'
+import { noSuch, noSuchJob } from '../missing.ts'
+import { applied, held, heldAndSettled } from '../schedule-changes.ts'
+import { runView } from '../views.ts'
+
+type ActionEndpoints = Pick<
+  Endpoints,
+  'schedulePause' | 'scheduleResume' | 'scheduleSkip' | 'scheduleSleep' | 'scheduleWake' | 'scheduleTrigger'
+>
+
+export const scheduleActionEndpoints: ActionEndpoints = {
+  schedulePause: {
+    as: 'tenant',
+    async answer(call) {
+      const current = await heldAndSettled(call)
+      return applied(call, current, planPause(current, call.body.reason, await call.tx.nowMs()))
+    },
+  },
+  scheduleResume: {
+    as: 'tenant',
+    async answer(call) {
+      const { tx, tools, body, after } = call
+      const current = await held(call)
+      const nowMs = await tx.nowMs()
+      const answer = await applied(call, current, planResume(current, { zones: tools.zones, nowMs }))
+      if (body.backfillFrom !== undefined) {
+        const pointer = '/backfillFrom'
+        const range = { ...backfillDefaults, fromMs: Date.parse(body.backfillFrom), toMs: null }
+        const times = compileCurrent(current, tools)
+        const parts = { backfills: tx.backfills, ids: tools.ids, nowMs, times }
+        await startBackfill(parts, current, range, { from: pointer, to: pointer })
+        after({ kind: 'hint', hint: backfillHint(current.id) })
+      }
+      return answer
+    },
+  },
+  scheduleSkip: {
+    as: 'tenant',
+    async answer(call) {
+      const { tx, tools, body } = call
+      const current = await heldAndSettled(call)
+      const change = planSkip(current, body, { zones: tools.zones, nowMs: await tx.nowMs() })
+      return applied(call, current, change)
+    },
+  },
+  scheduleSleep: {
+    as: 'tenant',
+    async answer(call) {
+      const current = await heldAndSettled(call)
+      const sleep = { untilMs: Date.parse(call.body.until), reason: call.body.reason }
+      return applied(call, current, planSleep(current, sleep, await call.tx.nowMs()))
+    },
+  },
+  scheduleWake: {
+    as: 'tenant',
+    async answer(call) {
+      const current = await heldAndSettled(call)
+      return applied(call, current, planWake(current, await call.tx.nowMs()))
+    },
+  },
+  scheduleTrigger: {
+    as: 'tenant',
+    async answer({ tx, tools, params, body, credential, after }) {
+      const schedule = await tx.schedules.find(params.id)
+      if (schedule === undefined) throw noSuch('schedule', params.id)
+      const template = await tx.runs.templateByJobId(schedule.jobId)
+      if (template === undefined) throw noSuchJob(schedule.jobName, [])
+      const nowMs = await tx.nowMs()
+      const scheduledForMs = wantedNominal(body.scheduledFor, nowMs)
+      const parts = { ids: tools.ids, tags: tools.tags, tenantId: credential.tenantId, nowMs }
+      const input = body.input === undefined ? schedule.input : body.input
+      await tools.tags.ready([template.definition.queue])
+      const run = makeRun(parts, template, {
+        source: 'trigger',
+        scheduleId: schedule.id,
+        input,
+        runAtMs: null,
+        scheduledForMs,
+      })
+      await tx.runs.insert(run)
+      if (scheduledForMs !== null) {
+        await tx.backfills.insertExtraRun({ scheduleId: schedule.id, scheduledForMs, runId: run.id })
+      }
+      after({ kind: 'hint', hint: { topic: 'ready', key: run.queue } })
+      after({ kind: 'enqueued', queue: run.queue, source: 'trigger' })
+      const stored = await tx.runs.find(run.id, { before: null, limit: maxShownAttempts })
+      if (stored === undefined) throw noSuch('run', run.id)
+      return { body: runView(stored), location: `/v1/runs/${run.id}` }
+    },
+  },
+}

@@ -1,0 +1,101 @@
+/**
+ * The pause of a schedule whose last runs failed (`pause_after_failures`), in the transaction that ends such
+ * a run:
+ *
+ *   1. lockFailing   the timers of the schedules concerned, in the order of their ids
+ *   2. the ends      (statements/completion.ts)
+ *   3. pauseFailing  looks at the last ended runs in a snapshot that has the ends of everybody who held the
+ *                    timer before, and pauses
+ *
+ * Two who end runs of one schedule at the same time wait for each other at the timer, so neither misses the
+ * failure of the other. Locks are taken timer first, then `ready`, in the order of ids within each: as a fire
+ * does that ends the run before it, and as an edit does that settles. So none of them waits for another in a
+ * circle.
+ */
+import { byIndex, statement } from '../statement.ts'
+
+/** Timers of active schedules with such a limit that started these runs; the runs have not ended yet. */
+export const lockFailing = statement<{ readonly schedule_id: string }, [runIds: readonly string[]]>(
+  'belfry_lock_failing',
+  `
+SELECT locked.schedule_id
+FROM (
+  SELECT DISTINCT limited.id
+  FROM unnest($1::uuid[]) AS failing (run_id)
+  CROSS JOIN LATERAL (
+    SELECT tenant_id FROM belfry.ready WHERE run_id = failing.run_id OFFSET 0
+  ) AS held
+  CROSS JOIN LATERAL (
+    SELECT schedule_id FROM belfry.run
+    WHERE tenant_id = held.tenant_id AND id = failing.run_id AND source = 'schedule' OFFSET 0
+  ) AS started
+  CROSS JOIN LATERAL (
+    SELECT id FROM belfry.schedule
+    WHERE id = started.schedule_id AND tenant_id = held.tenant_id AND pause_after_failures IS NOT NULL
+      AND state = 'active' AND deleted_at IS NULL OFFSET 0
+  ) AS limited
+  ORDER BY limited.id
+) AS wanted
+CROSS JOIN LATERAL (
+  SELECT schedule_id FROM belfry.timer WHERE schedule_id = wanted.id FOR UPDATE
+) AS locked`,
+  byIndex,
+)
+
+export type PausedRow = { readonly id: string; readonly tenant_id: string; readonly failures: number }
+
+/**
+ * Pauses those of which the last ended runs, as many as the limit says, all failed. Runs that are alive are
+ * passed over, the newest 1,200 runs at most: 1,000 can wait (overlap buffer_all). A planned time that was
+ * due and unfired is left for the resume to put on record, by `paused_from`.
+ */
+export const pauseFailing = statement<PausedRow, [scheduleIds: readonly string[]]>(
+  'belfry_pause_failing',
+  `
+WITH failing AS MATERIALIZED (
+  SELECT limited.id, limited.failures
+  FROM unnest($1::uuid[]) AS given (id)
+  CROSS JOIN LATERAL (
+    SELECT id, tenant_id, pause_after_failures AS failures, coalesce(resumed_at, created_at) AS since
+    FROM belfry.schedule
+    WHERE id = given.id AND state = 'active' AND deleted_at IS NULL AND pause_after_failures IS NOT NULL
+    OFFSET 0
+  ) AS limited
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS failed
+    FROM (
+      SELECT looked.run_state
+      FROM (
+        SELECT run.id, ended.run_state
+        FROM belfry.run
+        LEFT JOIN LATERAL (
+          SELECT run_state FROM belfry.attempt
+          WHERE run_id = run.id AND run_state IS NOT NULL LIMIT 1
+        ) AS ended ON true
+        WHERE run.tenant_id = limited.tenant_id AND run.schedule_id = limited.id
+          AND run.id >= belfry.uuid_floor(limited.since - interval '1 hour')
+          AND run.created_at >= limited.since AND run.source = 'schedule'
+        ORDER BY run.id DESC LIMIT 1200
+      ) AS looked
+      WHERE looked.run_state IS NOT NULL
+      ORDER BY looked.id DESC LIMIT limited.failures
+    ) AS newest
+    WHERE newest.run_state = 'failed'
+  ) AS history
+  WHERE history.failed = limited.failures
+), paused AS (
+  UPDATE belfry.schedule
+  SET state = 'paused', paused_at = belfry.now(), gen = schedule.gen + 1, version = schedule.version + 1,
+      updated_at = belfry.now(),
+      paused_from = coalesce(timer.scheduled_for - interval '1 millisecond', belfry.now()),
+      paused_reason = CASE failing.failures WHEN 1 THEN 'The last run failed.'
+                      ELSE 'The last ' || failing.failures || ' runs failed.' END
+  FROM failing LEFT JOIN belfry.timer ON timer.schedule_id = failing.id
+  WHERE schedule.id = failing.id AND schedule.state = 'active'
+  RETURNING schedule.id, schedule.tenant_id, failing.failures
+), stopped AS (
+  DELETE FROM belfry.timer WHERE schedule_id = ANY (ARRAY(SELECT id FROM paused))
+)
+SELECT id, tenant_id, failures FROM paused`,
+  byIndex,
+)
