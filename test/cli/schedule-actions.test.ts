@@ -50,7 +50,7 @@ describe('policies', () => {
   it.each([
     ['--run-limit', '0', /--run-limit "0" must be a whole number from 1 to 1000000/],
     ['--pause-after-failures', '101', /--pause-after-failures "101" must be a whole number from 1 to 100/],
-    ['--overlap', 'queue', /--overlap/],
+    ['--overlap', 'queue', /--overlap.*; see belfry schedule create --help/],
     ['--after-completion', 'drop', /--after-completion/],
   ])('refuse %s %s and ask the server nothing', async (flag, value, words) => {
     const result = await run('create', 'a', '--every', '5m', '--job', 'x', flag, value)
@@ -79,9 +79,8 @@ describe('policies', () => {
     expect(out).toMatch(/Pauses +after 3 failed runs in a row\n/)
     expect(out).toMatch(/When completed +deleted; its history stays\n/)
     expect(out).toMatch(/Asleep +until 2026-11-29 12:05:00 \(in 5m\) \(plant is closed\)\n/)
-    expect(out).toMatch(
-      /Next +2026-11-29 12:05:00 \(in 5m\), skipped\nThen +2026-11-29 12:10:00 \(in 10m\)\n/,
-    )
+    // what is next is what runs; the server leaves out what is slept through
+    expect(out).toMatch(/Next +2026-11-29 12:05:00 \(in 5m\)\nThen +2026-11-29 12:10:00 \(in 10m\)\n/)
     rig.server.store.addSchedule('one', { jitterMs: 60_000, pauseAfterFailures: 1 })
     expect((await run('get', 'one')).out).toMatch(
       /Delay +jitter, up to 1m, each time anew\n[^]*Pauses +after a failed run\n/,
@@ -122,8 +121,21 @@ describe('actions', () => {
     await run('resume', 'a')
     expect(lastBody()).toEqual({})
     const result = await run('resume', 'a', '--backfill-from', '2d')
-    expect(lastBody()).toEqual({ backfillFrom: '2026-11-27T12:00:00.000Z' })
-    expect(result.err).toContain('what was planned since 2026-11-27 12:00:00 (2d ago) runs as well')
+    expect(rig.server.seen.map(({ body }) => body)).toContainEqual({
+      backfillFrom: '2026-11-27T12:00:00.000Z',
+    })
+    const words = 'a backfill goes through the 24 planned times since 2026-11-27 12:00:00 (2d ago)'
+    expect(result.err).toContain(`; ${words}, by its timing of today.`)
+    const dry = await run('resume', 'a', '--backfill-from', '2d', '--dry-run')
+    expect(dry.err).toContain(words)
+    expect(rig.server.store.backfills.size).toBe(1)
+  })
+
+  it('an edit of a paused schedule says that it is paused', async () => {
+    await run('pause', 'a')
+    expect((await run('update', 'a', '--description', 'y')).err).toMatch(
+      /Changed the schedule a: every 5m, it is paused\./,
+    )
   })
 
   it('trigger can stand for a planned time', async () => {

@@ -14,7 +14,7 @@ type Case = {
   readonly invalid?: boolean
 }
 type Line = {
-  readonly id: string | number
+  readonly id: string | number | null
   readonly next?: readonly string[]
   readonly error?: { readonly code: string; readonly pointer: string; readonly message: string }
 }
@@ -94,13 +94,13 @@ describe('a line', () => {
     expect([early?.next, late?.next]).toEqual([['1901-01-01T00:00:00Z'], ['9999-01-01T00:00:00Z']])
   })
 
-  it('of a date that never comes is empty; an empty list is not believed', async () => {
-    const [never, wrong] = await answers(
+  it('of a date that never comes is empty, as is one that asks for none', async () => {
+    const [never, none] = await answers(
       { id: 'never', ...base, expr: '0 0 31 4 *' },
-      { id: 'wrong', ...base, next: [] },
+      { id: 'none', ...base, next: [] },
     )
     expect(never).toEqual({ id: 'never', next: [] })
-    expect(wrong?.next).toEqual(['2026-01-02T00:00:00Z'])
+    expect(none).toEqual({ id: 'none', next: [] })
   })
 
   it('honours start and seed, takes now for a missing from, unix and UTC if left out', async () => {
@@ -142,6 +142,18 @@ describe('a line', () => {
     )
   })
 
+  it('without an id, or of no case at all, is an error in its place, and the others go on', async () => {
+    const text = JSON.stringify({ cases: [null, { id: 'a', ...base, next: ['x'] }, { expr: 'x' }, [], 1] })
+    const lines = linesOf(await batch(text))
+    expect(lines.map(({ id, next, error }) => [id, next?.length, error?.pointer])).toEqual([
+      [null, undefined, ''],
+      ['a', 1, undefined],
+      [null, undefined, '/id'],
+      [null, undefined, ''],
+      [null, undefined, ''],
+    ])
+  })
+
   it('is JSON whatever -o says', async () => {
     const text = JSON.stringify({ cases: [{ id: 'a', ...base, next: ['x'] }] })
     for (const format of ['table', 'yaml', 'json']) {
@@ -151,17 +163,14 @@ describe('a line', () => {
 })
 
 describe('a file', () => {
-  it.each(['', 'nonsense', '[]', 'null', '{"cases":{}}', '{"cases":[1]}', '{"cases":[{"expr":"x"}]}'])(
-    'that is no batch is refused: %s',
-    async (text) => {
-      const result = await batch(text, '-o', 'json')
-      expect(result.code).toBe(2)
-      expect(JSON.parse(result.out)).toMatchObject({
-        code: 'invalid_request',
-        detail: expect.stringMatching(/^--batch .*the file is \{"cases"/) as string,
-      })
-    },
-  )
+  it.each(['', 'nonsense', '[]', 'null', '{"cases":{}}'])('that is no batch is refused: %s', async (text) => {
+    const result = await batch(text, '-o', 'json')
+    expect(result.code).toBe(2)
+    expect(JSON.parse(result.out)).toMatchObject({
+      code: 'invalid_request',
+      detail: expect.stringMatching(/^--batch .*the file is \{"cases"/) as string,
+    })
+  })
 
   it('without cases has no answers; other flags do not go with it; an absent one is told', async () => {
     expect(await answers()).toEqual([])

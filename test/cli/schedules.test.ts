@@ -165,7 +165,7 @@ describe('schedule create', () => {
       /--timeout belongs to the job: use belfry job update x/,
     ],
     [['--every', '5m', '--job', 'x', '--header', 'A: b'], /--header needs --http/],
-    [['--every', '5', '--job', 'x'], /--every "5" is not a duration/],
+    [['--every', '5', '--job', 'x'], /--every "5" is not a rate; write whole seconds or more/],
     [['--every', '0s', '--job', 'x'], /must be longer than 0/],
     [
       ['--every', '5m', '--http', 'https://a', '--body', 'x', '--body-file', 'y'],

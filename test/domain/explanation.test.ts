@@ -35,6 +35,7 @@ const schedule: ScheduleFacts = {
   state: 'active',
   createdAtMs: made,
   deletedAtMs: null,
+  endedItself: false,
   timingSinceMs: made,
   startAtMs: null,
   endAtMs: null,
@@ -58,6 +59,7 @@ const row = (more: Partial<RecordFacts>): RecordFacts => ({
   firedAtMs: nowMs - hourMs / 2,
   runId: null,
   run: null,
+  backfillId: null,
   ...more,
 })
 
@@ -89,6 +91,20 @@ describe('verdicts', () => {
     ],
   ] as const)('%s', (_, timeMs, more, verdict) => {
     expect(told(timeMs, more).verdict).toBe(verdict)
+  })
+
+  test('what is no planned time is none before the creation either', () => {
+    expect(told(made - hourMs / 2)).toMatchObject({ verdict: 'not_planned', fix: null })
+    expect(told(made - hourMs).verdict).toBe('before_creation')
+  })
+
+  test('a backfill is advised of what the timing of today plans alone', () => {
+    const skipped = (timeMs: number) =>
+      told(timeMs, {}, row({ scheduledForMs: timeMs, reason: 'paused' })).fix
+    expect(skipped(nowMs - hourMs / 2)).toBe('A backfill over this time runs it after all.')
+    expect(skipped(nowMs - hourMs / 2 + 60_000)).toBe(
+      'The timing of today does not plan this time, so a backfill does not run it: trigger a run for it.',
+    )
   })
 
   test('a time of its own that the timer has, and no plan, is a planned one', () => {
@@ -142,25 +158,65 @@ describe('sentences', () => {
       'It ran: the run r failed (quarantined). Started 1 minute and 5 seconds late.',
       'The attempts of the run r say why.',
     ])
+    const again = row({ ...ran, backfillId: 'b', run: { ...run, state: 'succeeded' } })
+    expect(told(nowMs - hourMs / 2, {}, again).message).toBe(
+      'The backfill b ran it: the run r succeeded. Started 1 minute and 5 seconds late.',
+    )
     const gone = told(nowMs - hourMs / 2, {}, row(ran))
     expect(gone.message).toBe('It ran, on time; the run r is not kept any more.')
   })
 
   test('how it stands', () => {
-    expect(standingWords(schedule, moment)).toBe(
+    expect(standingWords(schedule, moment, null)).toBe(
       'It is active; next is Wed 2026-06-10 15:00:00 +02:00, in 30 minutes.',
     )
     const delayed = { scheduledForMs: nowMs - 60_000, dueAtMs: nowMs + 60_000 }
-    expect(standingWords({ ...schedule, next: delayed }, moment)).toContain(
+    expect(standingWords({ ...schedule, next: delayed }, moment, null)).toContain(
       '2 minutes later by its delay, in 1 minute',
     )
-    expect(standingWords({ ...schedule, sleep: { untilMs: nowMs - 1, reason: '' } }, moment)).toContain(
+    expect(standingWords({ ...schedule, sleep: { untilMs: nowMs - 1, reason: '' } }, moment, null)).toContain(
       'It is active',
     )
     const paused = { ...schedule, state: 'paused', pausedAtMs: nowMs, pausedReason: '', next: null } as const
-    expect(standingWords(paused, moment)).toMatch(/^It is paused since Wed .* \+02:00\. What falls due/)
+    expect(standingWords(paused, moment, null)).toMatch(/^It is paused since Wed .* \+02:00\. What falls due/)
+    const failed = { ...paused, pausedReason: 'The last 3 runs failed.' }
+    expect(standingWords(failed, moment, null)).toContain(': The last 3 runs failed. What falls due')
+    const gone = { ...schedule, state: 'deleted', deletedAtMs: nowMs, endedItself: true } as const
+    expect(standingWords({ ...gone, runLimit: 3, runCount: 3 }, moment, null)).toMatch(
+      /^It was deleted on Wed .*, by itself when it completed: it has started 3 of 3 runs; its history/,
+    )
     const ended = { ...schedule, state: 'completed', endAtMs: nowMs - 1 } as const
-    expect(standingWords(ended, moment)).toContain('its end, Wed 2026-06-10')
+    expect(standingWords(ended, moment, null)).toContain('its end, Wed 2026-06-10')
+  })
+})
+
+describe('how it stands where the planned time does not run', () => {
+  const later = { atMs: nowMs + 3 * hourMs, lookedToMs: null, leftOut: null }
+  const sleep = { untilMs: nowMs + 2 * hourMs, reason: 'stock-taking.' }
+
+  test('what runs next is named, and why the planned one does not', () => {
+    const shut = { ...later, leftOut: 'the calendar shut excludes it: Saturday' }
+    expect(standingWords(schedule, moment, shut)).toBe(
+      'It is active; next is Wed 2026-06-10 17:30:00 +02:00, in 3 hours. ' +
+        'Wed 2026-06-10 15:00:00 +02:00 does not run: the calendar shut excludes it: Saturday.',
+    )
+    expect(standingWords({ ...schedule, sleep }, moment, later)).toBe(
+      'It is asleep until Wed 2026-06-10 16:30:00 +02:00: stock-taking. ' +
+        'What comes before is skipped; next is Wed 2026-06-10 17:30:00 +02:00, in 3 hours.',
+    )
+    const woke = { ...schedule, sleep: { ...sleep, untilMs: nowMs - 1 } }
+    expect(standingWords(woke, moment, later)).toMatch(/does not run: it was asleep until Wed .* \+02:00\.$/)
+  })
+
+  test('that none is left, or none was found', () => {
+    const none = { ...later, atMs: null }
+    expect(standingWords({ ...schedule, sleep }, moment, none)).toMatch(
+      /skipped; nothing that runs is left\.$/,
+    )
+    const shut = { ...none, lookedToMs: nowMs + hourMs, leftOut: 'the calendar shut excludes it' }
+    expect(standingWords(schedule, moment, shut)).toMatch(
+      /^It is active; nothing up to Wed 2026-06-10 15:30:00 \+02:00 runs\. Wed .* excludes it\.$/,
+    )
   })
 })
 

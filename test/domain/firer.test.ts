@@ -1,6 +1,6 @@
 // What the firer makes of the database's answers: what is tried again, when, and with which place in the fair
 // order.
-import { overlapPolicies } from '@belfry/contract'
+import { BelfryError, overlapPolicies } from '@belfry/contract'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createTagClock } from '../../packages/server/src/domain/fair-queue.ts'
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
@@ -104,7 +104,8 @@ function createRig() {
         const { scheduledForMs, dueAtMs } = timer
         const ran = { outcome: 'ran', reason: null, detail: null, missedCount: 1 } as const
         const next = { scheduledForMs: dueAtMs + minuteMs, dueAtMs: dueAtMs + minuteMs }
-        return { plan, fire: { occurrences: [{ scheduledForMs, dueAtMs, ...ran }], next } }
+        const fire = { occurrences: [{ scheduledForMs, dueAtMs, ...ran }], next }
+        return { plan: timer.id.startsWith('limited') ? { ...plan, runLimit: 9 } : plan, fire }
       },
     },
     setAside: createSetAside(clock),
@@ -165,6 +166,34 @@ describe('a refusal that passes', () => {
     answers.push({ movedScheduleIds: [] })
     const outcome = await createRig().fire(entriesOf(scheduleTimer('a', t0)), terms, 100)
     expect([idsOf(outcome), [...outcome.changedShards]]).toEqual([[], [0]])
+  })
+})
+
+describe('schedules of which some need the dearer policies', () => {
+  const mixed = ['a', 'limited-b', 'c', 'limited-d'].map((id) => scheduleTimer(id, t0))
+
+  test('go in two statements, so that the others do not pay for them', async () => {
+    const outcome = await createRig().fire(entriesOf(...mixed), terms, 100)
+    expect(sent.map(({ fires }) => fires.map(({ scheduleId, plain }) => [scheduleId, plain]))).toEqual([
+      [
+        ['a', true],
+        ['c', true],
+      ],
+      [
+        ['limited-b', false],
+        ['limited-d', false],
+      ],
+    ])
+    expect(new Set(tagsOf(sent.flatMap(({ fires }) => fires))).size).toBe(4)
+    expect(outcome.moved).toHaveLength(4)
+    expect(outcome.again).toEqual([])
+  })
+
+  test('a fault of the database in the first leaves all of the second to be tried again', async () => {
+    answers.push(new BelfryError('database_timeout', 'The database is slow.'))
+    const outcome = await createRig().fire(entriesOf(...mixed), terms, 100)
+    expect(sent).toHaveLength(1)
+    expect(idsOf(outcome)).toEqual(['a', 'limited-b', 'c', 'limited-d'])
   })
 })
 

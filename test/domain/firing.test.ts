@@ -7,6 +7,7 @@ import { catchUpGraceMs, type FirePolicy } from '../../packages/server/src/domai
 import {
   type DecidedFire,
   maxCounted,
+  maxLookedAt,
   maxMissedRows,
   planFire,
   plannedTimeAfter,
@@ -264,6 +265,39 @@ describe('for any schedule, delay and policy', () => {
       }),
       { numRuns: 300 },
     )
+  })
+})
+
+describe('work under calendars', () => {
+  test('fewer older times are looked at where a look is dear; all are accounted for', () => {
+    const minutely = every(minuteMs)
+    for (const [mostLooks, most] of [
+      [10, 50],
+      [300, 300],
+      [1e9, maxLookedAt],
+    ] as const) {
+      let looked = 0
+      const exclusionOf = () => (looked++, { detail: 'left out' })
+      const fire = planFire(
+        policy(),
+        { ...minutely, exclusionOf, search: { mostLooks } },
+        at(t0),
+        t0 + 30 * dayMs,
+      )
+      expect(looked).toBeLessThanOrEqual(most + 2 * maxMissedRows + 2)
+      expect(fire.occurrences.reduce((sum, { missedCount }) => sum + missedCount, 0)).toBe(30 * 1_440 + 1)
+    }
+  })
+
+  test('a count that stays capped ends the search for the newest times', () => {
+    const tens = every(10_000)
+    let counts = 0
+    const missedBetween: typeof tens.missedBetween = (afterMs, untilMs, cap) => {
+      if (counts++ > 1_000) throw new Error('it goes on for ever')
+      return { ...tens.missedBetween(afterMs, untilMs, cap), capped: true }
+    }
+    const { occurrences } = planFire(policy(), { ...tens, missedBetween }, at(t0), t0 + dayMs)
+    expect(occurrences.at(-1)).toMatchObject({ scheduledForMs: t0 + dayMs, outcome: 'ran' })
   })
 })
 

@@ -135,6 +135,24 @@ describe('how it stands', () => {
     expect((await one(id, at(-16 * minuteMs))).message).toContain('only the record is left')
   })
 
+  it('deleted by its completion: that it was, and why', async () => {
+    const id = await t.make({ every: '10m', runLimit: 1, afterCompletion: 'delete' })
+    await pass(15 * minuteMs)
+    const { standing } = await explained(id)
+    expect(standing).toMatch(
+      /, by itself when it completed: it has started 1 of 1 runs; its history stays\.$/,
+    )
+  })
+
+  it('a rate does not count the moment it was made', async () => {
+    const id = await t.make({ every: '10m', overlap: 'allow' })
+    const made = at(0)
+    await pass(25 * minuteMs)
+    const answer = await explained(id, { from: made, to: at(0) })
+    expect(answer.planned).toEqual({ count: 2, capped: false })
+    expect(verdicts(answer)).toEqual(['ran', 'ran'])
+  })
+
   it('with a timing that nobody can read, it says so and shows the record', async () => {
     const id = await t.make({ every: '10m', overlap: 'allow' })
     await pass(10 * minuteMs)
@@ -312,7 +330,7 @@ describe('what is asked for', () => {
   it('a stretch, cut where it is long, with where to go on', async () => {
     const id = await t.make({ every: '1s', overlap: 'allow' })
     const first = await explained(id, { from: at(0), to: at(hourMs), limit: '10' })
-    expect(first.planned).toEqual({ count: 3_600, capped: false })
+    expect(first.planned).toEqual({ count: 3_599, capped: false })
     expect(first.times).toHaveLength(10)
     const second = await explained(id, { from: first.more ?? '', to: first.to, limit: '10' })
     expect(second.times[0]?.scheduledFor).toBe(first.more)

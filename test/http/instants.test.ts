@@ -75,6 +75,12 @@ describe.each(places)('$name', ({ send }) => {
     expect(body.errors[0]?.message).toContain('outside the years 1970 to 2199')
   })
 
+  it.each(['yesterday', '1800', '2026-13-01T00:00:00Z'])('refuses %s once', async (instant) => {
+    const { status, body } = await send(instant)
+    expect([status, body.code, body.errors.length]).toEqual([400, 'invalid_request', 1])
+    expect(body.errors[0]?.message).toContain('is not an instant')
+  })
+
   it.each(['1970-01-01T00:00:00Z', '1969-12-31T23:00:00-01:00', '2199-12-31T23:59:59.999Z'])(
     'does not refuse %s for its year',
     async (instant) => {

@@ -53,7 +53,7 @@ describe('sleep', () => {
       state: 'active',
       sleepUntil: at(7_200_000),
       sleepReason: 'plant is closed',
-      nextAt: at(3_600_000),
+      nextAt: at(7_200_000),
     })
     const times = [1, 2, 3].map((n) => clock(n * 3_600_000))
     for (let n = 0; n < 3; n++) await pass(3_600_000)

@@ -15,6 +15,10 @@ beforeAll(async () => {
     { name: 'holidays', yearly: ['12-25', '12-26', '01-01'] },
     { name: 'december', ranges: [{ from: '2026-12-01', to: '2026-12-31' }] },
     { name: 'over', dates: ['2020-01-01'] },
+    ...['dear', 'dearer'].map((name) => ({
+      name,
+      windows: Array.from({ length: 50 }, (_, i) => ({ cron: `${i} 3 * * *`, minutes: 1 })),
+    })),
     { name: 'always', weekdays: ['business_days', 'sat', 'sun'] },
   ]) {
     await t.call('POST', '/v1/calendars', { body })
@@ -41,6 +45,21 @@ const timer = async (id: string) =>
       [id],
     )
   )[0]?.at.toISOString()
+
+it('calendars that are too dear together are refused, by a create, an edit and a preview', async () => {
+  const skipOn = ['dear', 'dearer']
+  const schedule = await make({ ...daily, skipOn: ['dear'], onlyOn: ['always'] })
+  for (const answer of [
+    await create({ ...daily, skipOn }),
+    await create({ ...daily, skipOn: ['weekend'], onlyOn: skipOn }),
+    await patch(schedule.id, { skipOn }),
+    await t.call('POST', '/v1/schedules/preview', { body: { ...daily, skipOn } }),
+  ]) {
+    expect([answer.status, answer.body.code]).toEqual([400, 'invalid_schedule'])
+    expect(answer.body.errors[0]?.pointer).toMatch(/^.(skip|only)On$/)
+    expect(answer.body.detail).toContain('a schedule may use 100; dear alone costs 51')
+  }
+})
 
 describe('what is taken and shown', () => {
   it('nothing said: no calendars', async () => {
@@ -72,6 +91,34 @@ describe('what is taken and shown', () => {
       notes: ['2026-12-25T08:00:00.000Z does not run: the calendar holidays excludes it: every 12-25'],
     })
     expect(await timer(schedule.id)).toBe('2026-12-25T08:00:00.000Z')
+  })
+
+  it('what explains it names the time that runs, and the one that does not', async () => {
+    const { id } = await make({ ...daily, startAt: '2026-12-25T00:00:00Z', skipOn: ['holidays'] })
+    const { body } = await t.call('GET', `/v1/schedules/${id}/explain`)
+    const { standing } = body as unknown as { readonly standing: string }
+    expect(standing).toMatch(/^It is active; next is Sun 2026-12-27 09:00:00 \+01:00, in /)
+    expect(standing).toMatch(
+      /\. Fri 2026-12-25 09:00:00 \+01:00 does not run: the calendar holidays excludes it: every 12-25\.$/,
+    )
+  })
+
+  it('a calendar that is changed so that nothing runs is told in the warnings of the schedule', async () => {
+    const body = { name: 'shutting', weekdays: ['sun'] }
+    const { body: calendar } = await t.call('POST', '/v1/calendars', { body })
+    const { id, warnings } = await make({ cron: '0 9 * * 1-5', skipOn: ['shutting'] })
+    expect(warnings.map(({ code }: { code: string }) => code)).not.toContain('nothing_runs')
+    const all = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun']
+    await t.call('PATCH', `/v1/calendars/${calendar.id}`, { body: { weekdays: all } })
+    const after = (await t.call('GET', `/v1/schedules/${id}`)).body
+    expect(after.nextAt).toBeNull()
+    expect(after.warnings).toContainEqual({
+      code: 'nothing_runs',
+      message: expect.stringMatching(
+        /^the calendars leave out every planned time .*: nothing runs$/,
+      ) as string,
+      at: null,
+    })
   })
 
   it('a moved time is a planned time of its own', async () => {

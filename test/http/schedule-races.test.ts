@@ -126,3 +126,42 @@ it('a new timer that is being fired is not waited for: the edit is told to come 
   await fire.release()
   expect((await edit()).status).toBe(200)
 })
+
+it('an edit that names other calendars waits for none of those that stay', async () => {
+  for (const name of ['a', 'b', 'stays'])
+    await t.call('POST', '/v1/calendars', { body: { name, dates: ['2090-12-25'] } })
+  await t.call('POST', '/v1/calendars', { body: { name: 'only', weekdays: ['sat', 'sun'] } })
+  const { body: schedule } = await t.call('POST', '/v1/schedules', {
+    body: { name: 'under', job: 'work', cron: '0 9 * * *', skipOn: ['a', 'stays'], onlyOn: ['only'] },
+  })
+  const named = "SELECT 1 FROM belfry.calendar WHERE name = 'only' FOR UPDATE"
+  const changed = await t.database.hold(named)
+  await changed.take()
+  try {
+    for (const skipOn of [['b', 'stays'], ['stays'], ['stays', 'a'], []]) {
+      const { status, body } = await t.call('PATCH', `/v1/schedules/${schedule.id}`, { body: { skipOn } })
+      expect(status).toBe(200)
+      expect(body).toMatchObject({ skipOn, onlyOn: ['only'] })
+    }
+  } finally {
+    await changed.release()
+  }
+})
+
+it('an edit of calendars and a change of one that stays do not wait in a circle', async () => {
+  const { body: calendar } = await t.call('POST', '/v1/calendars', { body: { name: 'x', weekdays: ['sat'] } })
+  for (const name of ['y', 'z']) {
+    await t.call('POST', '/v1/calendars', { body: { name, dates: ['2090-12-25'] } })
+  }
+  const { body: schedule } = await t.call('POST', '/v1/schedules', {
+    body: { name: 'both', job: 'work', cron: '0 9 * * *', skipOn: ['y'], onlyOn: ['x'] },
+  })
+  for (let round = 0; round < 20; round++) {
+    const odd = round % 2 === 1
+    const answers = await Promise.all([
+      t.call('PATCH', `/v1/schedules/${schedule.id}`, { body: { skipOn: [odd ? 'y' : 'z'] } }),
+      t.call('PATCH', `/v1/calendars/${calendar.id}`, { body: { weekdays: ['sat', odd ? 'sun' : 'mon'] } }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+  }
+})

@@ -4,6 +4,7 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
 import { pauseFailing } from '../../packages/server/src/postgres/statements/failure-pauses.ts'
+import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
 import { walkIndexes } from '../../packages/server/src/postgres/statements/transaction.ts'
 import { realClock } from '../support/real-clock.ts'
 import {
@@ -95,6 +96,28 @@ async function standing(id: string): Promise<Standing | undefined> {
   return row
 }
 const active = { state: 'active', paused_reason: null, version: 1, gen: 1, paused: false, timers: 1 }
+
+describe('who has no such limit', () => {
+  test('ends its failed runs without a transaction and its locks', async () => {
+    const [free, limited] = [await schedule(null), await schedule(1)]
+    const db = fixture.database.open()
+    let transactions = 0
+    const counting: typeof db = {
+      ...db,
+      transaction(scope, work) {
+        transactions++
+        return db.transaction(scope, work)
+      },
+    }
+    const store = createPostgresRunStore({ db: counting, heartbeats: db })
+    const end = (run: Run) => store.complete(run.sessionId, [succeededEnd(run, failed)])
+    const byHand = await end(await running(limited, { source: 'manual' }))
+    const ended = await end(await running(free))
+    expect([byHand.applied.length, ended.applied.length, transactions]).toEqual([1, 1, 0])
+    expect((await end(await running(limited))).paused).toHaveLength(1)
+    expect(transactions).toBe(1)
+  })
+})
 
 describe('the last runs failed', () => {
   test('and it is paused, with the reason, in a new generation, without a timer', async () => {

@@ -143,8 +143,8 @@ describe('a fire and the end of the run before it', () => {
     expect((await release(second.runId)).releasedRunIds).toEqual([second.runId])
   })
 
-  test.each(['buffer_one', 'cancel_other', 'terminate_other'] as const)(
-    '%s: the run goes into its retry delay meanwhile: the new one waits for it',
+  test.each(['cancel_other', 'terminate_other'] as const)(
+    '%s: the run goes into its retry delay meanwhile: the next look ends it, and the new one starts',
     async (overlap) => {
       const { id, first, fire, release } = await underWay(overlap)
       const second = fireOf(id, 10)
@@ -154,20 +154,43 @@ describe('a fire and the end of the run before it', () => {
       await waitingForLock(1)
       await worker.query('COMMIT')
       expect((await firing).fired).toMatchObject([{ runId: second.runId, waits: true }])
-      const answer = await release(second.runId)
-      expect(answer).toMatchObject({ releasedRunIds: [], putOffRunIds: [second.runId] })
-      expect(await delayedRow(second.runId)).toEqual({
-        after_run_id: first.runId,
-        due_ms: answer.putOffToMs,
-      })
-      // which told that run: its end lets go at once
-      expect((await release(first.runId)).releasedRunIds).toEqual([])
-      await rig.fixture.database.setNow(new Date(t0 + 3_660_000))
-      expect((await release(first.runId)).releasedRunIds).toEqual([first.runId])
-      await rig.end(await rig.claim())
-      expect((await delayedRow(second.runId))?.after_run_id).toBeNull()
+      expect((await delayedRow(second.runId))?.due_ms).toBe(t0 + 3_600_000)
+      expect(await release(second.runId)).toMatchObject({ releasedRunIds: [second.runId], putOffRunIds: [] })
+      expect(await delayedRow(first.runId)).toBeUndefined()
+      const told = await rig.fixture.database.sql(
+        `SELECT outcome, run_state, reason, error_code FROM belfry.attempt
+         WHERE run_id = $1 AND run_state IS NOT NULL`,
+        [first.runId],
+      )
+      expect(told).toEqual([
+        { outcome: 'canceled', run_state: 'canceled', reason: 'overlap', error_code: 'canceled' },
+      ])
+      expect((await rig.claim()).map(({ runId }) => runId)).toEqual([second.runId])
     },
   )
+
+  test('buffer_one: the run goes into its retry delay meanwhile: the new one waits for it', async () => {
+    const { id, first, fire, release } = await underWay('buffer_one')
+    const second = fireOf(id, 10)
+    const worker = await openEngine()
+    await worker.query(completeAttempts.text, endOf(first, null))
+    const firing = fire(second)
+    await waitingForLock(1)
+    await worker.query('COMMIT')
+    expect((await firing).fired).toMatchObject([{ runId: second.runId, waits: true }])
+    const answer = await release(second.runId)
+    expect(answer).toMatchObject({ releasedRunIds: [], putOffRunIds: [second.runId] })
+    expect(await delayedRow(second.runId)).toEqual({
+      after_run_id: first.runId,
+      due_ms: answer.putOffToMs,
+    })
+    // which told that run: its end lets go at once
+    expect((await release(first.runId)).releasedRunIds).toEqual([])
+    await rig.fixture.database.setNow(new Date(t0 + 3_660_000))
+    expect((await release(first.runId)).releasedRunIds).toEqual([first.runId])
+    await rig.end(await rig.claim())
+    expect((await delayedRow(second.runId))?.after_run_id).toBeNull()
+  })
 
   test('a fire that dies before its commit leaves nothing, and the next one does it all', async () => {
     const { id, first, fire, paramsOf } = await underWay('buffer_one')

@@ -15,6 +15,23 @@ beforeAll(async () => {
 })
 afterAll(() => fixture.drop())
 
+/** Runs that are due for a look, each waiting for the one before it; the first has yet to be told its own. */
+async function delayedChain(length: number): Promise<[string, string, string]> {
+  const ids: string[] = []
+  for (let n = 0; n < length; n++) ids.push(await fixture.addDelayed({ dueAtMs: t0 }))
+  await fixture.database.sql(
+    `UPDATE belfry.delayed SET after_run_id = link.before, schedule_id = $3
+     FROM unnest($1::uuid[], $2::uuid[]) AS link (run_id, before) WHERE delayed.run_id = link.run_id`,
+    [ids.slice(1), ids.slice(0, -1), newId()],
+  )
+  await fixture.database.sql('UPDATE belfry.delayed SET schedule_id = $2 WHERE run_id = $1', [
+    ids[0],
+    newId(),
+  ])
+  const [first = '', second = '', third = ''] = ids
+  return [first, second, third]
+}
+
 describe('release', () => {
   test('moves due runs to ready with all that they carry; early and unknown ones stay out', async () => {
     const due = await fixture.addDelayed({ dueAtMs: t0 })
@@ -29,6 +46,30 @@ describe('release', () => {
     expect(rows[0]).toMatchObject({ run_id: due, tag: 5, ...carried })
     expect(await fixture.count('delayed')).toBe(1)
     expect((await firing.release(runs)).releasedRunIds).toEqual([])
+  })
+
+  test('of a chain that waits puts off its head shortly, and what is further back for long', async () => {
+    const [running, head, second, third] = [newId(), ...(await delayedChain(3))]
+    await fixture.database.sql('UPDATE belfry.delayed SET after_run_id = $2 WHERE run_id = $1', [
+      head,
+      running,
+    ])
+    await fixture.database.sql(
+      `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
+         available_at, timeout_ms)
+       VALUES ($1, $2, $3, 1, 'default', 'http', 1, 0, belfry.now(), 60000)`,
+      [running, fixture.tenantId, fixture.jobId],
+    )
+    const runs = [head, second, third].map((runId) => ({ runId, tag: 1 }))
+    const result = await firing.release(runs)
+    expect(result).toMatchObject({ releasedRunIds: [], putOffRunIds: [head] })
+    const rows = await fixture.database.sql<{ id: string; seconds: number }>(
+      `SELECT run_id AS id, extract(epoch FROM due_at - belfry.now())::int AS seconds FROM belfry.delayed
+       WHERE run_id = ANY($1) ORDER BY due_at, run_id`,
+      [[head, second, third]],
+    )
+    expect(rows.map(({ seconds }) => seconds)).toEqual([20, 300, 300])
+    expect(rows[0]?.id).toBe(head)
   })
 
   test('of the same runs by two nodes at once: each run once, and no deadlock', async () => {

@@ -200,6 +200,35 @@ describe('a time that the new rules put into the past', () => {
     }
   })
 
+  test('is awaited also where something else than the timing was edited since it', async () => {
+    await makeReplanner(db, old).replanner.runOnce()
+    const id = await add(berlin)
+    // as an edit of the description at 08:15 leaves it
+    await fixture.database.sql(
+      `WITH s AS (
+         UPDATE belfry.schedule SET description = 'x', gen = gen + 1, version = version + 1, updated_at = $2
+         WHERE id = $1 RETURNING id, gen
+       )
+       UPDATE belfry.timer SET gen = s.gen FROM s WHERE schedule_id = s.id`,
+      [id, at('2026-01-16T07:15')],
+    )
+    await fixture.database.setNow(morning)
+    await makeReplanner(db, later).replanner.runOnce()
+    expect(await zonedRow(fixture, id)).toMatchObject({ scheduled_for: at('2026-01-16T08:00'), gen: 2 })
+  })
+
+  test.each(['timing_since', 'resumed_at'])('is over where it came before %s', async (column) => {
+    await makeReplanner(db, old).replanner.runOnce()
+    const id = await add(berlin)
+    await fixture.database.sql(`UPDATE belfry.schedule SET ${column} = $2 WHERE id = $1`, [
+      id,
+      at('2026-01-16T07:15'),
+    ])
+    await fixture.database.setNow(morning)
+    await makeReplanner(db, later).replanner.runOnce()
+    expect(await zonedRow(fixture, id)).toMatchObject({ scheduled_for: at('2026-01-17T07:00'), gen: 2 })
+  })
+
   test('is over where it has fired', async () => {
     await makeReplanner(db, old).replanner.runOnce()
     const id = await add(berlin)

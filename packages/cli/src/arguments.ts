@@ -6,7 +6,7 @@
 import { httpMethods, nearest } from '@belfry/contract'
 import { Command as Program, CommanderError, Option } from 'commander'
 import type { Command, FlagSpec } from './command.ts'
-import { flagsOf, globalFlags } from './command.ts'
+import { commandName, flagsOf, globalFlags } from './command.ts'
 import { UsageError } from './exit-codes.ts'
 import type { FlagValues } from './flags.ts'
 import { commandHelp, groupHelp, nounsOf, rootHelp } from './help.ts'
@@ -53,7 +53,8 @@ const isMethod = (text: string): boolean => (httpMethods as readonly string[]).i
 const meantAsMethod = (word: string, next: string): boolean =>
   isMethod(word) || (/^[a-z]+$/i.test(word) && /^[a-z][a-z0-9+.-]*:\/\//i.test(next))
 
-function optionOf(spec: FlagSpec, all: ReadonlySet<string>): Option {
+/** `program`: what its help is asked of. */
+function optionOf(spec: FlagSpec, all: ReadonlySet<string>, program: string): Option {
   const short = spec.short === undefined ? '' : `-${spec.short}, `
   const option = new Option(
     `${short}--${spec.name}${spec.value === undefined ? '' : ` <${spec.value}>`}`,
@@ -63,16 +64,18 @@ function optionOf(spec: FlagSpec, all: ReadonlySet<string>): Option {
   return option.argParser((value: string, before: unknown) => {
     if (all.has(value)) throw new UsageError(`--${spec.name} needs a value, but ${value} follows it`)
     if (spec.choices !== undefined && !spec.choices.includes(value)) {
-      throw new UsageError(`--${spec.name} "${value}" is not one of ${spec.choices.join(', ')}`)
+      throw new UsageError(
+        `--${spec.name} "${value}" is not one of ${spec.choices.join(', ')}; see ${program} --help`,
+      )
     }
     if (spec.repeat !== true) return value
     return [...(Array.isArray(before) ? (before as string[]) : []), value]
   })
 }
 
-function prepared(program: Program, specs: readonly FlagSpec[], help: () => string): Program {
+function prepared(program: Program, specs: readonly FlagSpec[], help: () => string, path = ''): Program {
   const all = new Set(specs.map((spec) => `--${spec.name}`))
-  for (const spec of specs) program.addOption(optionOf(spec, all))
+  for (const spec of specs) program.addOption(optionOf(spec, all, `belfry${path}`))
   return program
     .exitOverride()
     .enablePositionalOptions()
@@ -102,7 +105,12 @@ function valuesOf(chain: readonly (readonly [Program, readonly FlagSpec[]])[]): 
 
 function buildLeaf(command: Command, parents: readonly Program[], sink: Sink, columns: number): Program {
   const specs = flagsOf(command)
-  const leaf = prepared(new Program(command.verb ?? command.noun), specs, () => commandHelp(command, columns))
+  const leaf = prepared(
+    new Program(command.verb ?? command.noun),
+    specs,
+    () => commandHelp(command, columns),
+    ` ${commandName(command)}`,
+  )
   for (const argument of command.arguments ?? []) {
     leaf.argument(argument.optional === true ? `[${argument.name}]` : `<${argument.name}>`, argument.summary)
   }
@@ -123,7 +131,7 @@ function buildTree(table: readonly Command[], version: string, sink: Sink, colum
       root.addCommand(buildLeaf(first, [root], sink, columns), { hidden: first.hidden === true })
       continue
     }
-    const group = prepared(new Program(noun), globalFlags, () => groupHelp(noun, rows, columns))
+    const group = prepared(new Program(noun), globalFlags, () => groupHelp(noun, rows, columns), ` ${noun}`)
     for (const row of rows) {
       group.addCommand(buildLeaf(row, [root, group], sink, columns), { isDefault: row.isDefault === true })
     }

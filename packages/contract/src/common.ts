@@ -64,6 +64,7 @@ export const latestInstantMs = Date.UTC(2200, 0) - 1
 export const instantSchema = z.iso
   .datetime({
     offset: true,
+    abort: true,
     error: 'is not an instant; write it like 2026-12-01T02:30:00Z or 2026-12-01T03:30:00+01:00',
   })
   .meta({ examples: ['2026-12-01T02:30:00Z'] })

@@ -236,7 +236,8 @@ export const scheduleSchema = z
     runCount: z.int().meta({ description: 'Runs started that count for `runLimit`; 0 without one' }),
     nextAt: instantSchema.nullable().meta({
       description:
-        'Next planned time that calendars leave, also one to sleep through; null if paused or completed',
+        'Next planned time that runs: what calendars leave out or a sleep skips is told in `notes`; ' +
+        'null if paused or completed, or if there is none',
     }),
     zoneDataVersion: z
       .string()

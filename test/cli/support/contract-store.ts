@@ -235,7 +235,7 @@ const jobAnswers = ({ jobs }: Tables): Answers => ({
 
 const fieldsOfJob = ['handler', 'retry', 'attemptTimeoutMs', 'delivery', 'queue', 'ifPast']
 
-const scheduleAnswers = ({ schedules, runs, occurrences }: Tables): Answers => ({
+const scheduleAnswers = ({ schedules, runs, occurrences, backfills }: Tables): Answers => ({
   scheduleCreate: ({ fields, query }) => {
     const name = String(fields['name'])
     checkFree(schedules, name, 'schedule')
@@ -260,7 +260,15 @@ const scheduleAnswers = ({ schedules, runs, occurrences }: Tables): Answers => (
     const fields = { state: 'paused', pausedReason: asked.fields['reason'], nextAt: null }
     return change(schedules, asked, 'schedule', fields)
   },
-  scheduleResume: (asked) => change(schedules, asked, 'schedule', { state: 'active', pausedReason: null }),
+  scheduleResume: (asked) => {
+    const { backfillFrom } = asked.fields
+    if (typeof backfillFrom === 'string' && asked.query['dryRun'] !== true) {
+      const { id, name } = need(schedules.get(asked.id), 'schedule')
+      const made = newBackfill({ id: nextId(), scheduleId: id, schedule: name, from: backfillFrom })
+      backfills.set(made.id, made)
+    }
+    return change(schedules, asked, 'schedule', { state: 'active', pausedReason: null })
+  },
   scheduleSkip: (asked) => {
     const { upcoming } = need(schedules.get(asked.id), 'schedule')
     const last = upcoming[Number(asked.fields['count']) - 1] ?? madeAt

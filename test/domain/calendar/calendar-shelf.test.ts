@@ -44,6 +44,53 @@ describe('a definition', () => {
     expect([...seen.berlin][0]).not.toBe([...seen.utc][0])
   })
 
+  const ics = (count: number, start: (i: number) => string): StoredDefinition => ({
+    ics: [
+      'BEGIN:VCALENDAR',
+      ...Array.from({ length: count }, (_, i) =>
+        ['BEGIN:VEVENT', start(i), 'DURATION:PT1M', 'RRULE:FREQ=DAILY', 'END:VEVENT'].join('\n'),
+      ),
+      'END:VCALENDAR',
+    ].join('\n'),
+  })
+  const someZones = zones.names().slice(0, 64)
+
+  test('is laid out once for all zones where it says the same in all of them', async () => {
+    const shelf = createCalendarShelf()
+    const definition = ics(10, (i) => `DTSTART:20200101T0${i}0000`)
+    const { read } = table({ a: { digest: '1', definition } })
+    const useOf = await shelf.take([ref('a')], read)
+    const inZone = (name: string) => useOf(ref('a')).compiled(zone(name), zones)
+    inZone(someZones[0] ?? '')
+    const bytes = shelf.bytes()
+    for (const name of someZones) {
+      const compiled = inZone(name)
+      const at = (time: number): string | null | false =>
+        compiled.ok && compiled.value.covers(zone(name).resolveLocal(time).instantMs)
+      expect([at(Date.UTC(2026, 6, 5, 9)), at(Date.UTC(2026, 6, 5, 12))]).toEqual(['without a summary', null])
+    }
+    expect(bytes).toBeLessThan(200_000)
+    expect(shelf.bytes() - bytes).toBeLessThan(64 * 2_000)
+  })
+
+  test('that differs from zone to zone is charged for each; the least lately used go', async () => {
+    const shelf = createCalendarShelf()
+    const definition = ics(10, (i) => `DTSTART:20200101T0${i}0000Z`)
+    const ids = Array.from({ length: 20 }, (_, i) => String(i))
+    const { read } = table(Object.fromEntries(ids.map((id) => [id, { digest: '1', definition }])))
+    const useOf = await shelf.take(
+      ids.map((id) => ref(id)),
+      read,
+    )
+    const inZone = (id: string, name: string) => useOf(ref(id)).compiled(zone(name), zones)
+    const first = inZone('0', 'UTC')
+    expect(inZone('0', 'UTC')).toBe(first)
+    expect(shelf.bytes()).toBeGreaterThan(100_000)
+    for (const id of ids) for (const name of someZones) inZone(id, name)
+    expect(shelf.bytes()).toBeLessThanOrEqual(64 * 1024 * 1024)
+    expect(inZone('0', 'UTC')).not.toBe(first)
+  })
+
   test('asks nothing where there are no calendars', async () => {
     const { asked, read } = table({})
     await createCalendarShelf().take([], read)

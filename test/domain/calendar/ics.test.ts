@@ -4,6 +4,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compileCalendar } from '../../../packages/server/src/domain/calendar/calendar-definition.ts'
+import { ianaOfWindows, WINDOWS_ZONES } from '../../../packages/server/src/domain/calendar/windows-zones.ts'
 import { instant, zone, zones } from '../schedule/schedule-fixtures.ts'
 
 const file = (...events: readonly (readonly string[])[]): string =>
@@ -85,6 +86,19 @@ describe('events', () => {
   })
 })
 
+test('zones by the names that Windows gives them', () => {
+  const lines = (name: string) => [`DTSTART;TZID=${name}:20260702T090000`, 'DURATION:PT1H']
+  const result = compile(file(lines('"Eastern Standard Time"'), lines('Tokyo Standard Time')))
+  const at = (time: string): boolean => result.ok && result.value.covers(instant(time)) !== null
+  expect([at('2026-07-02T13:30:00Z'), at('2026-07-02T00:30:00Z'), at('2026-07-02T07:30:00Z')]).toEqual([
+    true,
+    true,
+    false,
+  ])
+  for (const name of WINDOWS_ZONES)
+    expect([name, zones.get(ianaOfWindows(name) ?? '')?.name]).toEqual([name, expect.any(String)])
+})
+
 describe('rules', () => {
   const ruled = (rule: string, start = '20200101', ...more: readonly string[]): string =>
     file([`DTSTART;VALUE=DATE:${start}`, `RRULE:${rule}`, ...more])
@@ -147,7 +161,10 @@ describe('what is refused', () => {
     [file(['DTSTART:20260101T100000Z']), 'needs an end'],
     [file([day, 'DTEND;VALUE=DATE:20260101']), 'not after DTSTART'],
     [file([day, 'DURATION:-P1D']), 'P1D or PT2H'],
-    [file(['DTSTART;TZID=Mars/Olympus:20260101T100000', 'DURATION:PT1H']), 'no time zone "Mars/Olympus"'],
+    [
+      file(['DTSTART;TZID=Mars/Olympus:20260101T100000', 'DURATION:PT1H']),
+      'no time zone "Mars/Olympus": write',
+    ],
     [file([day, 'RRULE:FREQ=SECONDLY']), 'FREQ is DAILY'],
     [file([day, 'RRULE:FREQ=YEARLY;BYSETPOS=1']), 'BYSETPOS is not read here'],
     [file([day, 'RRULE:FREQ=YEARLY;BYDAY=1MO']), 'need BYMONTH'],
@@ -156,6 +173,25 @@ describe('what is refused', () => {
     [file([day, 'RRULE:FREQ=YEARLY;COUNT=0']), 'COUNT'],
     [file([day, 'RRULE:FREQ=YEARLY;INTERVAL=x']), 'INTERVAL'],
     [file(...Array.from({ length: 5_001 }, () => [day])), 'more than 5000 events'],
+    [file(...Array.from({ length: 401 }, () => [day, 'RRULE:FREQ=YEARLY'])), 'more than 400 events repeat'],
+    [
+      file(...Array.from({ length: 11 }, () => [day, 'RRULE:FREQ=DAILY'])),
+      'event 11 (without a summary): RRULE: the events up to here begin more than 4000 times in 400 days',
+    ],
+    [
+      file(...Array.from({ length: 20 }, () => [day, 'RRULE:FREQ=MONTHLY;INTERVAL=1000;COUNT=1000'])),
+      'those of all events are too many: write UNTIL',
+    ],
+    [
+      file([day]).replace('END:VEVENT\r\n', ''),
+      'line 3: BEGIN:VEVENT has no END:VEVENT: the file is cut short',
+    ],
+    [file([day]).replace('END:VCALENDAR\r\n', ''), 'line 1: BEGIN:VCALENDAR has no END:VCALENDAR'],
+    [
+      file([day, 'SUMMARY:folded', ' line']).split('END:VEVENT')[0] ?? '',
+      'line 3: BEGIN:VEVENT has no END:VEVENT',
+    ],
+    [`${file([day])}END:VEVENT`, 'line 7: END:VEVENT has no BEGIN:VEVENT'],
     ['x'.repeat(1_000_001), 'more than 1000000 characters'],
   ])('%.60j', (ics, words) => {
     expect(troubleOf(ics)).toContain(words)

@@ -118,6 +118,26 @@ const dayOf = (i: number): string =>
 const everyDay: Definition = { weekdays: ['business_days', 'sat', 'sun'] }
 const minutes = Array.from({ length: 50 }, (_, i) => ({ cron: `${i} * * * *`, minutes: 11 }))
 
+test('of dear calendars fewer times that run are looked for', () => {
+  const dear = Array.from({ length: 10 }, () => ({
+    windows: minutes.map((window) => ({ ...window, minutes: 1 })),
+  }))
+  const schedule = under('55 * * * *', dear, [])
+  const mostKept = Math.ceil(10_000 / 510)
+  expect(schedule.search).toMatchObject({ mostKept, mostLooks: 20 })
+  const found = keptTimes(schedule, 'next', FROM, 100)
+  expect([found.times.length, found.complete]).toEqual([mostKept, false])
+  expect(keptTimes(schedule, 'next', FROM, mostKept).complete).toBe(true)
+})
+
+test('under dear calendars the next one that runs is found behind many that do not', () => {
+  const early = events(9, (i) => [`DTSTART:20200101T0${i}0000`, 'DURATION:PT1M', 'RRULE:FREQ=DAILY'])
+  const schedule = under('* * * * *', [], [early, early])
+  const found = keptTimes(schedule, 'next', Date.UTC(2026, 5, 1, 12), 1)
+  expect(found.times).toEqual([Date.UTC(2026, 5, 1, 22)])
+  expect([found.complete, found.excludedCount]).toEqual([true, 599])
+})
+
 describe('where nothing is left the search ends', () => {
   test.each<[string, Definition[], Definition[], OnExcluded?]>([
     ['* * * * * *', [everyDay], []],
@@ -131,8 +151,8 @@ describe('where nothing is left the search ends', () => {
       'skip',
     ],
     ['* * * * *', [{ windows: minutes }], []],
-    ['* * * * *', [events(3_600, (i) => [`DTSTART;VALUE=DATE:${dayOf(i)}`, 'RRULE:FREQ=YEARLY'])], []],
-    ['0 12 * * *', [], [events(40, () => ['DTSTART:20200101T010000', 'DURATION:PT1H', 'RRULE:FREQ=DAILY'])]],
+    ['* * * * *', [events(400, (i) => [`DTSTART;VALUE=DATE:${dayOf(i)}`, 'RRULE:FREQ=YEARLY'])], []],
+    ['0 12 * * *', [], [events(9, () => ['DTSTART:20200101T010000', 'DURATION:PT1H', 'RRULE:FREQ=DAILY'])]],
     ['0 12 * * *', [], [events(5_000, (i) => [`DTSTART;VALUE=DATE:${dayOf(i - 6_000)}`])]],
   ])('%s, case %#', (expression, skipOn, onlyOn, onExcluded) => {
     let looks = 0

@@ -15,9 +15,9 @@ describe('what is read', () => {
     ['2026-03-29T02:30:00-00:00', '2026-03-29T02:30:00Z'],
     ['2026-03-29T02:30Z', '2026-03-29T02:30:00Z'],
     ['2024-02-29T23:59:59Z', '2024-02-29T23:59:59Z'],
-    ['2026-01-01T00:00:00.250Z', '2026-01-01T00:00:00.250Z'],
-    ['2026-01-01T00:00:00.5Z', '2026-01-01T00:00:00.500Z'],
-    ['2026-01-01T00:00:00.123456789Z', '2026-01-01T00:00:00.123Z'],
+    ['2026-01-01T00:00:00.250Z', '2026-01-01T00:00:01Z'],
+    ['2026-01-01T00:00:00.5Z', '2026-01-01T00:00:01Z'],
+    ['2026-01-01T00:00:00.123456789Z', '2026-01-01T00:00:01Z'],
   ])('%s', (at, expected) => {
     const schedule = compiled({ kind: 'at', at, zone: 'Europe/Berlin' })
     expect(nextTimes(schedule, EARLY, 3)).toEqual([expected])
@@ -54,6 +54,19 @@ describe('what is read', () => {
 })
 
 describe('what is refused', () => {
+  test('both passes of a wall time that comes twice: a single time runs once', () => {
+    const at = { kind: 'at', at: '2026-10-25T02:30:00', zone: 'Europe/Berlin' } as const
+    const [fault] = faultsOf({ ...at, dst: { overlap: 'both' } })
+    expect(fault?.pointer).toBe('/dst/overlap')
+    expect(fault?.message).toContain('a single time runs once')
+    expect(nextTimes(compiled({ ...at, dst: { overlap: 'first' } }), EARLY, 2)).toEqual([
+      '2026-10-25T00:30:00Z',
+    ])
+    expect(
+      nextTimes(compiled({ ...at, at: '2026-10-26T02:30:00', dst: { overlap: 'both' } }), EARLY, 2),
+    ).toEqual(['2026-10-26T01:30:00Z'])
+  })
+
   test.each([
     ['2026-02-29T00:00:00Z', 'write 01 to 28'],
     ['2026-04-31T00:00:00Z', 'write 01 to 30'],

@@ -23,7 +23,11 @@ export const handlerFlags: readonly FlagSpec[] = [
 ]
 
 export const policyFlags: readonly FlagSpec[] = [
-  { name: 'max-attempts', value: 'count', summary: 'Tries in all; 3 if left out' },
+  {
+    name: 'max-attempts',
+    value: 'count',
+    summary: 'Tries in all; 3 if left out. One after a lost worker does not count',
+  },
   {
     name: 'backoff',
     value: 'kind',

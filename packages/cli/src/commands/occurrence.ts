@@ -40,7 +40,7 @@ export async function printOccurrences(call: Call, wanted: string): Promise<unde
       to: call.flags.pastInstant('until'),
     }),
   }
-  const next = schedule === undefined ? '' : `; ${nextWords(call, schedule.nextAt)}`
+  const next = schedule === undefined ? '' : `; ${nextWords(call, schedule)}`
   const filtered = call.flags.given(['outcome', 'missed', 'reason', 'since', 'until']).length > 0
   const none = filtered ? 'No planned time on record is like that' : 'Nothing fell due'
   const empty = `${none}${next}. See: belfry schedule explain ${schedule?.name ?? wanted}`

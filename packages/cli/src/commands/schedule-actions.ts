@@ -2,7 +2,8 @@
  * `belfry schedule …`: pause, resume, skip, sleep, wake and trigger.
  * Each says what it did, or would do, and what to type next.
  */
-import type { BodyOf } from '@belfry/sdk'
+import type { Schedule } from '@belfry/contract'
+import type { BodyOf, Client } from '@belfry/sdk'
 import type { Call, Command, FlagSpec } from '../command.ts'
 import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
@@ -14,8 +15,12 @@ import { given, inputFlag, sayChange, waitAndPrint, waitFlags } from './shared.t
 export const scheduleArgument = { name: 'schedule', summary: 'Name or id of the schedule' }
 const reasonFlag: FlagSpec = { name: 'reason', value: 'text', summary: 'Why; shown to everybody' }
 
-export const nextWords = (call: Call, nextAt: string | null): string =>
-  nextAt === null ? 'it has no planned time left' : `next ${timeWithDistance(nextAt, call.printer.clock)}`
+type Standing = Pick<Schedule, 'state' | 'nextAt'>
+
+export function nextWords(call: Call, { state, nextAt }: Standing): string {
+  if (nextAt !== null) return `next ${timeWithDistance(nextAt, call.printer.clock)}`
+  return state === 'paused' ? 'it is paused' : 'it has no planned time left'
+}
 
 async function found(call: Call) {
   const client = await call.client()
@@ -39,12 +44,20 @@ async function resume(call: Call): Promise<undefined> {
   const body = given({ backfillFrom: call.flags.pastInstant('backfill-from') })
   const schedule = await client.schedules.resume(id, body, { dryRun: call.dryRun })
   call.printer.row(schedule, scheduleShape)
-  const rest =
-    body.backfillFrom === undefined
-      ? ''
-      : `; what was planned since ${timeWithDistance(body.backfillFrom, call.printer.clock)} runs as well`
-  const words = `Resumed the schedule ${schedule.name}; ${nextWords(call, schedule.nextAt)}${rest}.` as const
+  const from = body.backfillFrom
+  const rest = from === undefined ? '' : await backfillWords(call, client, id, from)
+  const words = `Resumed the schedule ${schedule.name}; ${nextWords(call, schedule)}${rest}.` as const
   sayChange(call, words, `belfry schedule get ${schedule.name}`)
+}
+
+/** How many planned times there are is the timing's of today to say, whatever it was then. */
+async function backfillWords(call: Call, client: Client, id: string, from: string): Promise<string> {
+  const backfill = call.dryRun
+    ? await client.schedules.backfill(id, { from }, { dryRun: true })
+    : (await client.backfills.list({ scheduleId: id, limit: 1 }).page()).items[0]
+  const since = timeWithDistance(from, call.printer.clock)
+  const times = backfill === undefined ? 'planned times' : `${backfill.total} planned times`
+  return `; a backfill goes through the ${times} since ${since}, by its timing of today`
 }
 
 async function skip(call: Call): Promise<undefined> {
@@ -76,7 +89,7 @@ async function wake(call: Call): Promise<undefined> {
   const { client, id } = await found(call)
   const schedule = await client.schedules.wake(id, { dryRun: call.dryRun })
   call.printer.row(schedule, scheduleShape)
-  const words = `Woke the schedule ${schedule.name}; ${nextWords(call, schedule.nextAt)}.` as const
+  const words = `Woke the schedule ${schedule.name}; ${nextWords(call, schedule)}.` as const
   sayChange(call, words, `belfry schedule get ${schedule.name}`)
 }
 

@@ -1,6 +1,6 @@
 /**
  * `belfry schedule next --batch`: a file of cases, one JSON line for each, in order. A case that is refused
- * is a line with its error and no reason to stop; only a file that cannot be read as cases is.
+ * is a line with its error and no reason to stop, also one without an id; only a file without a list is.
  *
  *     {"cases": [{"id": "c1", "dialect": "unix", "expr": "0 2 * * *", "tz": "Europe/Berlin",
  *                 "from": "2026-01-01T00:00:00Z", "start"?, "seed"?, "next"?: [ … ]}]}
@@ -15,7 +15,7 @@ import type { Evaluator } from './schedule-evaluator.ts'
 import { isWritable, scheduleInput, utcText } from './schedule-evaluator.ts'
 import { given } from './shared.ts'
 
-type Case = Readonly<Record<string, unknown>> & { readonly id: string | number }
+type Case = Readonly<Record<string, unknown>>
 type Answer = { readonly next: readonly string[] } | { readonly fault: ScheduleFault }
 
 const usualCount = 5
@@ -28,13 +28,13 @@ export function answerBatch(text: string, evaluator: Evaluator, fromMs: number, 
     if (lines.length > 0) out.write(`${lines.splice(0).join('\n')}\n`)
   }
   for (const entry of casesOf(text)) {
-    lines.push(toJsonLine({ id: entry.id, ...shownAnswer(answerOf(entry, evaluator, fromMs)) }))
+    lines.push(toJsonLine(lineOf(entry, evaluator, fromMs)))
     if (lines.length >= linesPerWrite) flush()
   }
   flush()
 }
 
-function casesOf(text: string): readonly Case[] {
+function casesOf(text: string): readonly unknown[] {
   const fault = (what: string): UsageError =>
     new UsageError(
       `--batch ${what}; the file is {"cases": [{"id": "c1", "dialect": "unix", "expr": "0 2 * * *"}, …]}`,
@@ -47,17 +47,20 @@ function casesOf(text: string): readonly Case[] {
   }
   const cases = typeof file === 'object' && file !== null && 'cases' in file ? file.cases : undefined
   if (!Array.isArray(cases)) throw fault('has no list "cases"')
-  return cases.map((entry: unknown, index) => {
-    if (isCase(entry)) return entry
-    throw fault(`has no object with an "id" (text or number) at cases[${index}]`)
-  })
+  return cases
+}
+
+/** Without an id of its own the line has null, and its place tells whose it is. */
+function lineOf(entry: unknown, evaluator: Evaluator, nowMs: number): object {
+  if (!isCase(entry)) return { id: null, ...shownAnswer(refusal('', 'a case is an object')) }
+  const id = entry['id']
+  if (typeof id === 'string' || typeof id === 'number')
+    return { id, ...shownAnswer(answerOf(entry, evaluator, nowMs)) }
+  return { id: null, ...shownAnswer(refusal('/id', 'give the case an id: a text or a number')) }
 }
 
 const isCase = (entry: unknown): entry is Case =>
-  typeof entry === 'object' &&
-  entry !== null &&
-  'id' in entry &&
-  (typeof entry.id === 'string' || typeof entry.id === 'number')
+  typeof entry === 'object' && entry !== null && !Array.isArray(entry)
 
 const shownAnswer = (answer: Answer): object =>
   'next' in answer ? answer : { error: { code: 'invalid_schedule', ...answer.fault } }
@@ -101,10 +104,9 @@ function timeOf(
   return parsed.ok ? parsed.value.instantMs : { pointer, message: parsed.error.message }
 }
 
-/** An empty list asks whether anything comes at all. */
 function countOf(entry: Case): number {
   const listed = [entry['next'], entry['recommended']].find((value) => Array.isArray(value))
-  return listed === undefined ? usualCount : Math.max(1, listed.length)
+  return listed === undefined ? usualCount : listed.length
 }
 
 function nextTimes(schedule: Schedule, fromMs: number, count: number): string[] {

@@ -85,6 +85,8 @@ export const nextFieldFlags: Readonly<Record<string, string>> = {
   '/startAt': '--start',
   '/endAt': '--end',
   '/dayMatch': '--day-match',
+  '/dst/gap': '--dst-gap',
+  '/dst/overlap': '--dst-overlap',
   '/skipOn': '--calendar',
   '/onlyOn': '--only-on',
   '/onExcluded': '--on-excluded',

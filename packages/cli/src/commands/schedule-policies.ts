@@ -20,7 +20,7 @@ export const schedulePolicyFlags: readonly FlagSpec[] = [
     name: 'catch-up',
     value: 'policy',
     choices: catchUps,
-    summary: 'What runs of the times that fell due while Belfry was down',
+    summary: 'What runs of the times that fell due while Belfry was down; at most a minute late always',
   },
   { name: 'catch-up-window', value: 'duration', summary: 'How late a run may start; 365d if left out' },
   { name: 'catch-up-max', value: 'count', summary: 'Most runs to catch up; 100 if left out' },

@@ -140,5 +140,9 @@ export function boundForUpdate(call: Call, name: 'start' | 'end'): string | null
 /** Refuses a rate that is plainly none before the server is asked; the server's own forms pass. */
 export function checkRate(every: string | undefined): void {
   if (every === undefined || /^\s*(?:rate\(|every\b)/i.test(every)) return
-  if (durationMs(every, '--every') === 0) throw new UsageError('--every must be longer than 0')
+  if (!/^\s*(?:\d+[dhms])+\s*$/.test(every) && every !== '0')
+    throw new UsageError(
+      `--every ${JSON.stringify(every)} is not a rate; write whole seconds or more: 30s, 5m, 1h30m, 1d`,
+    )
+  if (durationMs(every.trim(), '--every') === 0) throw new UsageError('--every must be longer than 0')
 }

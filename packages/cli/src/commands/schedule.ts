@@ -78,7 +78,7 @@ async function update(call: Call): Promise<undefined> {
   }
   const schedule = await client.schedules.update(found.id, body, { dryRun: call.dryRun })
   call.printer.row(schedule, scheduleShape)
-  const next = nextWords(call, schedule.nextAt)
+  const next = nextWords(call, schedule)
   call.printer.say(...cautionLines(schedule).map(plain))
   const words = `Changed the schedule ${schedule.name}: ${whenWords(schedule)}, ${next}.` as const
   sayChange(call, words, `belfry schedule get ${schedule.name}`)

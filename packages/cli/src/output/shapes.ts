@@ -94,12 +94,6 @@ function sleepWords({ sleepUntil, sleepReason }: Schedule, clock: Clock): string
   return `until ${maybeTime(sleepUntil, clock)}${why}`
 }
 
-/** A planned time, and whether it will be skipped. */
-function plannedWords({ sleepUntil }: Schedule, at: string | null, clock: Clock): string {
-  const asleep = at !== null && sleepUntil !== null && Date.parse(at) < Date.parse(sleepUntil)
-  return `${maybeTime(at, clock)}${asleep ? ', skipped' : ''}`
-}
-
 function delayWords({ jitterMs, flexibleWindowMs }: Schedule): string {
   if (jitterMs > 0) return `jitter, up to ${durationWords(jitterMs)}, each time anew`
   return flexibleWindowMs > 0 ? `flexible window, a fixed part of ${durationWords(flexibleWindowMs)}` : 'none'
@@ -145,8 +139,8 @@ export const scheduleShape: Shape<Schedule> = {
       ...schedule.notes.map((note) => ['Note', note] as const),
       ['State', state(schedule.state, schedule.pausedReason === '' ? null : schedule.pausedReason)],
       ...(schedule.sleepUntil === null ? [] : [['Asleep', sleepWords(schedule, clock)] as const]),
-      ['Next', plannedWords(schedule, schedule.nextAt, clock)],
-      ...schedule.upcoming.slice(1).map((at) => ['Then', plannedWords(schedule, at, clock)] as const),
+      ['Next', maybeTime(schedule.nextAt, clock)],
+      ...schedule.upcoming.slice(1).map((at) => ['Then', maybeTime(at, clock)] as const),
       ['Job', schedule.job],
       ['From', maybeTime(schedule.startAt, clock)],
       ['Until', maybeTime(schedule.endAt, clock)],

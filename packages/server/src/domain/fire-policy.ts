@@ -7,7 +7,7 @@
  * firing transaction decides (postgres/statements/firing.ts).
  */
 import type { OccurrenceReason, OverlapPolicy } from '@belfry/contract'
-import type { CompiledSchedule } from './schedule/schedule-spec.ts'
+import type { CompiledSchedule, SearchBounds } from './schedule/schedule-spec.ts'
 
 /** Under the policy `none` a planned time that is later than this is missed. */
 export const catchUpGraceMs = 60_000
@@ -44,6 +44,8 @@ export interface FirePolicy extends DelayPolicy {
  */
 export type FireTimes = Pick<CompiledSchedule, 'next' | 'previous' | 'missedBetween'> & {
   readonly exclusionOf?: ((scheduledForMs: number) => { readonly detail: string } | null) | undefined
+  /** How much a fire may look at under calendars, as a search may. */
+  readonly search?: Pick<SearchBounds, 'mostLooks'> | undefined
 }
 
 export interface PlannedTime {

@@ -30,8 +30,10 @@ export const maxCounted = 100_000
 /**
  * Older planned times of a schedule with calendars that are looked at one by one, for some that may run and
  * to tell the excluded ones from the missed ones; what is older still is counted as the timer's own time is.
+ * Fewer where a look is dear.
  */
-export const maxLookedAt = 5_000
+export const maxLookedAt = 2_000
+const leastLookedAt = 50
 
 export interface DecidedFire {
   /** In the order of their times, at least one. */
@@ -123,8 +125,10 @@ function newestTimes(
     if (capped || count > tooMany) lowMs = fromMs
     else if (count >= limit || fromMs === afterMs) break
     else highMs = fromMs
-    if (highMs - lowMs <= 1) fromMs = lowMs
-    else fromMs = Math.floor((lowMs + highMs) / 2)
+    // there is at most one time between the two, however many may be thought to be there
+    const found = highMs - lowMs <= 1
+    fromMs = found ? lowMs : Math.floor((lowMs + highMs) / 2)
+    if (found) break
   }
   const found: number[] = []
   for (let timeMs = times.next(fromMs); timeMs !== null && timeMs <= latestMs; timeMs = times.next(timeMs)) {
@@ -170,10 +174,12 @@ function judgeOlder(older: Older, untilMs: number): DecidedOccurrence[] {
   const { policy, times, timer, judge } = older
   if (times.exclusionOf !== undefined) {
     let lookedToMs = untilMs
+    const bound = Math.min(maxLookedAt, times.search?.mostLooks ?? maxLookedAt)
+    const most = Math.max(leastLookedAt, bound)
     for (let looked = 0; ; looked++) {
       const timeMs = times.previous(lookedToMs)
       if (timeMs === null || timeMs <= timer.scheduledForMs) break
-      if (looked === maxLookedAt) {
+      if (looked === most) {
         judge.close()
         note(judge.judge(timer), 1 + between(times, timer.scheduledForMs, lookedToMs))
         return rows

@@ -1,25 +1,27 @@
 /**
- * Definitions of calendars, kept by their digest, and compiled once for each zone: however many schedules use
- * one, it is held once. What was changed has another digest and is read again, so nothing here is ever stale,
- * and a change that was rolled back leaves no trace. The least lately used go when they are too much
- * together.
+ * Definitions of calendars, kept by their digest, and compiled once: however many schedules use one, it is
+ * held once, for all zones together where it says the same on every wall clock, else once a zone. What was
+ * changed has another digest and is read again, so nothing here is ever stale, and a change that was rolled
+ * back leaves no trace. The least lately used go when they are too much together: definitions by the
+ * calendar, what they are compiled to by calendar and zone.
  */
-import type { CompiledCalendar } from '../domain/calendar/calendar-definition.ts'
-import { compileCalendar } from '../domain/calendar/calendar-definition.ts'
+import type { CalendarParts, CompiledCalendar } from '../domain/calendar/calendar-definition.ts'
+import { calendarIn, readParts } from '../domain/calendar/calendar-definition.ts'
 import { readCalendar } from '../domain/calendar/calendar-input.ts'
 import type { CalendarRef, CalendarUse } from '../domain/calendar/calendar-lookup.ts'
-import { refuse, type Result } from '../domain/zone/result.ts'
+import { refuse, type Result, succeed } from '../domain/zone/result.ts'
 import type { ZoneLookup } from '../domain/zone/zone-lookup.ts'
 import type { ZoneRules } from '../domain/zone/zone-rules.ts'
 import type { CalendarShelf, ReadCalendar } from '../ports/calendars.ts'
 
-/**
- * Characters of all definitions that are kept; what a definition is compiled to takes about as much again.
- */
-const mostCharacters = 64 * 1024 * 1024
-/** Zones that one calendar is compiled for and kept. */
-const mostZones = 64
+/** Characters of all definitions that are kept. */
+const mostCharacters = 32 * 1024 * 1024
+/** Of what they are compiled to, by its own estimate. */
+const mostBytes = 64 * 1024 * 1024
+/** What a calendar takes in one more zone, but for its windows, or to know why it cannot be read. */
+const bytesOfZone = 1_000
 
+type Read = Result<CalendarParts, string>
 type Compiled = Result<CompiledCalendar, string>
 
 interface Kept {
@@ -28,22 +30,51 @@ interface Kept {
   readonly compiled: (name: string, zone: ZoneRules, zones: ZoneLookup) => Compiled
 }
 
-export function createCalendarShelf(): CalendarShelf {
-  const kept = new Map<string, Kept>()
-  let characters = 0
+export interface MeasuredShelf extends CalendarShelf {
+  /** Of what is compiled and kept. */
+  readonly bytes: () => number
+}
 
-  function keep(id: string, entry: Kept): void {
-    characters += entry.characters - (kept.get(id)?.characters ?? 0)
-    kept.delete(id)
-    kept.set(id, entry)
-    for (const [oldest, { characters: size }] of kept) {
-      if (characters <= mostCharacters || oldest === id) break
-      kept.delete(oldest)
-      characters -= size
+export function createCalendarShelf(): MeasuredShelf {
+  const kept = lruOf<Kept>(mostCharacters)
+  const compiled = lruOf<Read | Compiled>(mostBytes)
+  const numbers = new WeakMap<object, number>()
+  let counted = 0
+
+  /** Tells entries, and zone data in case a process ever has newer data beside the old, from one another. */
+  function numberOf(one: object): number {
+    const number = numbers.get(one) ?? counted++
+    numbers.set(one, number)
+    return number
+  }
+
+  function entryOf({ digest, definition }: ReadCalendar): Kept {
+    const characters = JSON.stringify(definition).length
+    const ownZone = typeof definition['zone'] === 'string'
+    const entry: Kept = {
+      digest,
+      characters,
+      compiled(name, zone, zones) {
+        const key = `${numberOf(entry)} ${numberOf(zones)}`
+        const zoneKey = ownZone ? `${key} in` : `${key} in ${zone.name}`
+        const known = compiled.get(zoneKey)
+        if (known !== undefined) return known as Compiled
+        const shared = compiled.get(key) as Read | undefined
+        const parts = shared ?? partsOf(definition, name, zone, zones)
+        const everyZone = shared !== undefined || (parts.ok && parts.value.everyZone)
+        const result = parts.ok ? succeed(calendarIn(name, parts.value, zone)) : parts
+        const bytes = parts.ok ? parts.value.bytes : 0
+        const windows = parts.ok ? parts.value.windows.length : 0
+        if (everyZone) compiled.keep(key, parts, bytes)
+        compiled.keep(zoneKey, result, bytesOfZone + windows * 500 + (everyZone ? 0 : bytes))
+        return result
+      },
     }
+    return entry
   }
 
   return {
+    bytes: compiled.size,
     async take(refs, read) {
       const taken = new Map<string, Kept>()
       const missing = new Set<string>()
@@ -56,7 +87,7 @@ export function createCalendarShelf(): CalendarShelf {
         const known = kept.get(calendar.id)
         taken.set(calendar.id, known?.digest === calendar.digest ? known : entryOf(calendar))
       }
-      for (const [id, entry] of taken) keep(id, entry)
+      for (const [id, entry] of taken) kept.keep(id, entry, entry.characters)
       return (ref) => useOf(ref, taken.get(ref.id))
     },
   }
@@ -67,31 +98,45 @@ function useOf(ref: CalendarRef, entry: Kept | undefined): CalendarUse {
   return { ...ref, compiled: (zone, zones) => entry?.compiled(ref.name, zone, zones) ?? refuse(gone) }
 }
 
-function entryOf({ digest, definition }: ReadCalendar): Kept {
-  // By zone data, in case a process ever has newer data beside the old.
-  const compiled = new WeakMap<ZoneLookup, Map<string, Compiled>>()
-  const ownZone = typeof definition['zone'] === 'string'
-  return {
-    digest,
-    characters: JSON.stringify(definition).length,
-    compiled(name, zone, zones) {
-      const byZone = compiled.get(zones) ?? new Map<string, Compiled>()
-      const key = ownZone ? '' : zone.name
-      const known = byZone.get(key)
-      if (known !== undefined) return known
-      const result = compile(definition, name, zone, zones)
-      if (byZone.size >= mostZones) byZone.clear()
-      byZone.set(key, result)
-      compiled.set(zones, byZone)
-      return result
-    },
-  }
+function partsOf(stored: unknown, name: string, zone: ZoneRules, zones: ZoneLookup): Read {
+  const definition = readCalendar(stored, name)
+  const parts = definition.ok ? readParts(definition.value, zones, zone) : definition
+  if (parts.ok) return parts
+  const faults = parts.error.slice(0, 3).map(({ pointer, message }) => `${pointer}: ${message}`)
+  return refuse(`the calendar ${name} cannot be read: ${faults.join('; ')}`)
 }
 
-function compile(stored: unknown, name: string, zone: ZoneRules, zones: ZoneLookup): Compiled {
-  const definition = readCalendar(stored, name)
-  const compiled = definition.ok ? compileCalendar(definition.value, zones, zone) : definition
-  if (compiled.ok) return compiled
-  const faults = compiled.error.slice(0, 3).map(({ pointer, message }) => `${pointer}: ${message}`)
-  return refuse(`the calendar ${name} cannot be read: ${faults.join('; ')}`)
+interface Lru<Value> {
+  readonly get: (key: string) => Value | undefined
+  /** The newest is kept however large it is. */
+  readonly keep: (key: string, value: Value, size: number) => void
+  readonly size: () => number
+}
+
+function lruOf<Value>(mostSize: number): Lru<Value> {
+  const entries = new Map<string, { readonly value: Value; readonly size: number }>()
+  let total = 0
+  const drop = (key: string): void => {
+    total -= entries.get(key)?.size ?? 0
+    entries.delete(key)
+  }
+  return {
+    size: () => total,
+    get(key) {
+      const entry = entries.get(key)
+      if (entry === undefined) return undefined
+      entries.delete(key)
+      entries.set(key, entry)
+      return entry.value
+    },
+    keep(key, value, size) {
+      drop(key)
+      entries.set(key, { value, size })
+      total += size
+      for (const oldest of entries.keys()) {
+        if (total <= mostSize || oldest === key) break
+        drop(oldest)
+      }
+    },
+  }
 }

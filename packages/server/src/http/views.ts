@@ -114,7 +114,7 @@ const shownTimes = 3
 export function scheduleView(schedule: ScheduleRecord, zones: ZoneSource, nowMs: number): Schedule {
   const reading = readingOf(schedule, zones)
   return {
-    ...scheduleSummaryView(schedule, zones, nowMs),
+    ...scheduleSummaryView(schedule, zones, nowMs, reading),
     upcoming: reading.upcoming(shownTimes).map(iso),
     warnings: reading.warnings(nowMs).map(warningView),
     input: schedule.input ?? null,
@@ -147,11 +147,12 @@ export function scheduleSummaryView(
   schedule: ScheduleSummaryRecord,
   zones: ZoneSource,
   nowMs: number,
+  reading = readingOf(schedule, zones, 1),
 ): ScheduleSummary {
   const { spec, catchUp } = schedule
   const sleep = schedule.sleep !== null && schedule.sleep.untilMs > nowMs ? schedule.sleep : null
   const dst = isReadable(spec) ? spec.dst : undefined
-  const { words, notes, nextMs } = readingOf(schedule, zones)
+  const { words, notes, nextMs } = reading
   const named = (use: 'skip' | 'only') =>
     schedule.calendars.filter((calendar) => calendar.use === use).map(({ name }) => name)
   return {

@@ -11,10 +11,14 @@ export interface ExplainedSchedule {
   readonly zone: string
   readonly createdAtMs: number
   readonly deletedAtMs: number | null
+  readonly runLimit: number | null
+  readonly runCount: number
+  /** It completed, and is deleted by that. */
+  readonly endedItself: boolean
   readonly timingSinceMs: number
 }
 
-export type LedgerRow = Omit<RecordFacts, 'run'>
+export type LedgerRow = Omit<RecordFacts, 'run' | 'backfillId'>
 
 export interface ExtraRunRow {
   readonly scheduledForMs: number

@@ -113,7 +113,7 @@ export interface ReleaseResult {
   /** Those that moved to `ready`; the others are gone, or not yet due by database time. */
   readonly releasedRunIds: readonly string[]
   readonly releasedQueues: readonly string[]
-  /** Those that still wait for a run that is alive. */
+  /** Those that still wait for a run that is alive, but for those further back in a chain. */
   readonly putOffRunIds: readonly string[]
   /** When they are due again. */
   readonly putOffToMs: number

@@ -119,6 +119,14 @@ export interface RecordedTime {
   readonly missedCount: number
 }
 
+/** Times of a span that have rows. */
+export interface OnRecord {
+  /** The first ones, in order. */
+  readonly timesMs: readonly number[]
+  /** Of all. */
+  readonly count: number
+}
+
 export interface ScheduleStore {
   /** With its timer. Throws `name_taken`. */
   insert(schedule: NewSchedule): Promise<void>
@@ -143,6 +151,15 @@ export interface ScheduleStore {
   settle(fire: TimerFire): Promise<SettleResult>
   /** Lets go of runs that wait for the one before them. Answers the shards that have timers due by that. */
   letWaitingGo(id: string): Promise<{ readonly shards: readonly number[] }>
+  /**
+   * What is on record in (afterMs, untilMs], of a schedule that this transaction holds; its backfills put
+   * nothing more there until the end of the transaction.
+   */
+  onRecord(
+    id: string,
+    span: { readonly afterMs: number; readonly untilMs: number },
+    limit: number,
+  ): Promise<OnRecord>
   /** True also for a schedule that was deleted and left its history. */
   everExisted(id: string): Promise<boolean>
   /** Newest first, planned before `beforeMs`. */

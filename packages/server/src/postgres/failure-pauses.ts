@@ -3,8 +3,24 @@
  * and why nobody waits in a circle, stands with them (statements/failure-pauses.ts).
  */
 import type { AttemptEnd, PausedSchedule } from '../ports/run-store.ts'
-import type { Transaction } from './database.ts'
-import { lockFailing, pauseFailing } from './statements/failure-pauses.ts'
+import type { Database, Transaction } from './database.ts'
+import { findFailing, lockFailing, pauseFailing } from './statements/failure-pauses.ts'
+
+const engine = { role: 'belfry_engine', readOnly: true } as const
+
+type FailedRuns = [runIds: readonly string[], firstId: string, lastId: string]
+
+function failedRuns(ends: readonly AttemptEnd[]): FailedRuns | undefined {
+  const ids = ends.flatMap(({ runState, runId }) => (runState === 'failed' ? [runId] : [])).sort()
+  const [first] = ids
+  return first === undefined ? undefined : [ids, first, ids.at(-1) ?? first]
+}
+
+/** Whether any of these ends may pause the schedule that started the run. */
+export async function mayPause(db: Database, ends: readonly AttemptEnd[]): Promise<boolean> {
+  const failed = failedRuns(ends)
+  return failed !== undefined && (await db.run(engine, findFailing, failed)).length > 0
+}
 
 /** Does `write`, which ends these attempts in `tx`, and answers with it which schedules that paused. */
 export async function pausingAfterFailures<Result>(
@@ -12,8 +28,8 @@ export async function pausingAfterFailures<Result>(
   ends: readonly AttemptEnd[],
   write: () => Promise<Result>,
 ): Promise<{ result: Result; paused: readonly PausedSchedule[] }> {
-  const failedRunIds = ends.filter(({ runState }) => runState === 'failed').map(({ runId }) => runId)
-  const limited = failedRunIds.length === 0 ? [] : await tx.query(lockFailing, [failedRunIds])
+  const failed = failedRuns(ends)
+  const limited = failed === undefined ? [] : await tx.query(lockFailing, failed)
   const result = await write()
   if (limited.length === 0) return { result, paused: [] }
   const rows = await tx.query(pauseFailing, [limited.map((row) => row.schedule_id)])

@@ -143,10 +143,9 @@ async function lookThrough(
   const last = looked.at(-1)
   if (last === undefined) return undefined
   const items = await readItems(tx, locked, asked.shelf)
-  const decisions = await decide({ items, nowMs: work.nowMs, onRecord: (times) => readOnRecord(tx, times) })
   const isZone = work.taken.kind === 'zone'
-  // an active schedule without a timer has nothing to move, and must not be come back to for ever
-  const idsWithout = isZone ? looked.filter(({ id }) => !locked.has(id)).map(({ id }) => id) : []
+  const idsWithout = isZone ? await lockTimerless(tx, looked, locked) : []
+  const decisions = await decide({ items, nowMs: work.nowMs, onRecord: (times) => readOnRecord(tx, times) })
   const found = [...decisions].map(([id, decision]) => ({ id, ...decision }))
   const stays = isZone ? 'same' : staysOfCalendar(work)
   await write(tx, asked.dataVersion, stays, found, idsWithout)
@@ -197,6 +196,20 @@ async function lockPage(
   if (held < 0) return { looked: page, locked }
   for (const id of ids.slice(held)) locked.delete(id)
   return { looked: page.slice(0, held), locked }
+}
+
+/**
+ * An active schedule without a timer has nothing to move, and must not be come back to for ever. One that
+ * somebody holds is left as it is, and one that was paused or deleted since the page was read needs nothing:
+ * what is stale when the pass is over is found again.
+ */
+async function lockTimerless(
+  tx: Transaction,
+  looked: readonly PageEntry[],
+  locked: ReadonlyMap<string, Locked>,
+): Promise<readonly string[]> {
+  const ids = looked.flatMap(({ id }) => (locked.has(id) ? [] : [id]))
+  return ids.length === 0 ? [] : (await tx.query(statements.lockFreeTimerless, [ids])).map(({ id }) => id)
 }
 
 /** Read after the locks, so that it is what was locked. */

@@ -8,7 +8,7 @@ import type { TerminalRunState } from '@belfry/contract'
 import { jobDefinitionSchema, retryPolicySchema } from '@belfry/contract'
 import type { AppliedEnd, AttemptEnd, LetGo, PausedSchedule, RunStore, StuckRun } from '../ports/run-store.ts'
 import type { Database } from './database.ts'
-import { pausingAfterFailures } from './failure-pauses.ts'
+import { mayPause, pausingAfterFailures } from './failure-pauses.ts'
 import type { Statement } from './statement.ts'
 import { listDefinitions } from './statements/claim.ts'
 import type { AppliedRow, EndColumns } from './statements/completion.ts'
@@ -94,14 +94,18 @@ function heartbeatTimeoutMs(leaseMs: number): number {
   return Math.max(500, Math.floor(leaseMs / 6))
 }
 
-/** One round trip; where runs fail, a transaction in which their schedules may be paused. */
+/**
+ * One round trip; where runs fail, another one before it, which looks whether that may pause a schedule: only
+ * then it is a transaction that locks. A limit that is set between the two counts from the next failure on,
+ * which looks at this one as well.
+ */
 async function writeEnds<Params extends readonly unknown[]>(
   db: Database,
   ends: readonly AttemptEnd[],
   statement: Statement<AppliedRow, Params>,
   params: Params,
 ): Promise<{ rows: AppliedRow[]; paused: readonly PausedSchedule[] } & LetGo> {
-  const { result: rows, paused } = ends.some(({ runState }) => runState === 'failed')
+  const { result: rows, paused } = (await mayPause(db, ends))
     ? await db.transaction(engine, (tx) => pausingAfterFailures(tx, ends, () => tx.query(statement, params)))
     : { result: await db.run(engine, statement, params), paused: [] }
   return { rows, paused, timerShards: rows[0]?.timer_shards ?? [] }

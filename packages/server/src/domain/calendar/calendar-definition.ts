@@ -12,7 +12,13 @@ import { parseCron } from '../schedule/cron-parser.ts'
 import { fault, type ScheduleFault } from '../schedule/schedule-fault.ts'
 import { parseLocal, parseMonthDay, weekdayBits } from './calendar-dates.ts'
 import { readIcs } from './ics-reader.ts'
-import { type CalendarSpan, makeLocalCover, type Recurrence } from './local-cover.ts'
+import {
+  type CalendarSpan,
+  type LocalCover,
+  makeLocalCover,
+  MAX_KEPT_SPANS,
+  type Recurrence,
+} from './local-cover.ts'
 import { type CoverWindow, makeWindowCover } from './window-cover.ts'
 
 export type CalendarDefinition = {
@@ -55,7 +61,10 @@ const MAX_ENTRIES = 5_000
 const MAX_WINDOWS = 50
 const MAX_WINDOW_MINUTES = 366 * 1_440
 /** Events that repeat have to be laid out for each stretch of days; so many cost as much as a window. */
-const CHEAP_STARTS = 1_000
+const CHEAP_STARTS = 100
+const CHEAP_RECURRENCES = 25
+/** Their wall times are worked out for each zone again. */
+const MAX_INSTANTS = 2_000
 
 /** Everything but the windows in wall time of the calendar's zone. */
 type Covered = {
@@ -64,14 +73,38 @@ type Covered = {
   weekdays: number
   readonly recurrences: Recurrence[]
   starts: number
+  instants: number
   readonly windows: CoverWindow[]
 }
 
+/** A definition that was read: all that does not depend on the zone of a schedule. */
+export type CalendarParts = {
+  /** Its own zone; undefined where it takes that of the schedule. */
+  readonly zone: ZoneRules | undefined
+  /** Whether it says the same on the wall clock of every zone. */
+  readonly everyZone: boolean
+  readonly local: LocalCover
+  readonly windows: readonly CoverWindow[]
+  readonly effort: number
+  /** About how much memory it takes, what it keeps of its looks included. */
+  readonly bytes: number
+}
+
+/** In one zone; where that is the schedule's, others may share the parts (`everyZone`). */
 export function compileCalendar(
   definition: CalendarDefinition,
   zones: ZoneLookup,
   scheduleZone: ZoneRules,
 ): Result<CompiledCalendar, readonly ScheduleFault[]> {
+  const parts = readParts(definition, zones, scheduleZone)
+  return parts.ok ? succeed(calendarIn(definition.name, parts.value, scheduleZone)) : parts
+}
+
+export function readParts(
+  definition: CalendarDefinition,
+  zones: ZoneLookup,
+  scheduleZone: ZoneRules,
+): Result<CalendarParts, readonly ScheduleFault[]> {
   const named = definition.zone === undefined ? succeed(scheduleZone) : resolveZone(zones, definition.zone)
   if (!named.ok) return refuse([fault('/zone', named.error)])
   const zone = named.value
@@ -82,6 +115,7 @@ export function compileCalendar(
     weekdays: 0,
     recurrences: [],
     starts: 0,
+    instants: 0,
     windows: [],
   }
   checkSizes(definition, faults)
@@ -94,17 +128,31 @@ export function compileCalendar(
   if (faults.length > 0) return refuse(faults)
   if (isEmpty(covered))
     return refuse([fault('', 'the calendar is empty: give dates, ranges or another part')])
-  return succeed(compiledOf(definition.name, covered, zone))
+  return succeed(partsOf(covered, definition.zone === undefined ? undefined : zone))
 }
 
-function compiledOf(name: string, covered: Covered, zone: ZoneRules): CompiledCalendar {
+function partsOf(covered: Covered, zone: ZoneRules | undefined): CalendarParts {
   const local = makeLocalCover(covered)
-  const windows = covered.windows.map((window) => makeWindowCover(window, zone.timeline))
+  const { windows, recurrences, starts, instants } = covered
+  const again = starts / CHEAP_STARTS + recurrences.length / CHEAP_RECURRENCES
+  return {
+    zone,
+    everyZone: zone !== undefined || instants === 0,
+    local,
+    windows,
+    effort: 1 + windows.length + Math.floor(again),
+    bytes: (local.fixed + MAX_KEPT_SPANS) * 100 + (recurrences.length + windows.length) * 1_000,
+  }
+}
+
+export function calendarIn(name: string, parts: CalendarParts, scheduleZone: ZoneRules): CompiledCalendar {
+  const { local, effort, zone = scheduleZone } = parts
+  const windows = parts.windows.map((window) => makeWindowCover(window, zone.timeline))
   return {
     name,
     endMs:
       windows.length > 0 || local.endMs === Infinity ? Infinity : zone.resolveLocal(local.endMs).instantMs,
-    effort: 1 + windows.length + Math.floor(covered.starts / CHEAP_STARTS),
+    effort,
     covers(instantMs) {
       const { why } = local.look(instantMs + zone.offsetAt(instantMs))
       return why ?? windows.find((window) => window.look(instantMs).covered)?.label ?? null
@@ -209,6 +257,11 @@ function addIcs(
   for (const span of events.value.spans) covered.spans.push(span)
   for (const recurrence of events.value.recurrences) covered.recurrences.push(recurrence)
   covered.starts = events.value.starts
+  covered.instants = events.value.instants
+  if (definition.zone === undefined && covered.instants > MAX_INSTANTS) {
+    const many = `more than ${MAX_INSTANTS} times are in UTC or in a zone that is named with them`
+    faults.push(fault('/ics', `${many}: give the calendar a zone of its own ("zone")`))
+  }
 }
 
 function shown(text: string): string {

@@ -10,15 +10,17 @@
 import { DAY_MS } from '../zone/civil-date.ts'
 import { refuse, type Result, succeed } from '../zone/result.ts'
 import type { ZoneRules } from '../zone/zone-rules.ts'
+import { nominalWallTimeOf } from '../schedule/dst-note.ts'
 import { fault, type ScheduleFault } from '../schedule/schedule-fault.ts'
 import type { CompiledSchedule, SearchBounds, TimeExclusion } from '../schedule/schedule-spec.ts'
 import { listTimes, type ScheduleTimes } from '../schedule/schedule-times.ts'
-import { makeMovedTimes, type MovedTimes } from './moved-times.ts'
+import { farthestMove, makeMovedTimes, type MovedTimes } from './moved-times.ts'
 import {
   exclusionOf,
   type ExclusionRules,
-  FARTHEST_MOVE_MS,
+  MAX_DAYS_MOVED,
   movedTo,
+  type Moves,
   steadyUntil,
 } from './occurrence-exclusion.ts'
 
@@ -28,6 +30,14 @@ const MAX_MOVED_PER_DAY = 24
 const MAX_COUNTED_DAYS = 40 * 366
 /** Days or times that a search for one that runs looks at; where times move, a look is dearer. */
 const MAX_LOOKS = { still: 5_000, moving: 500 }
+/** Days times times a day times what a look costs; enough for hourly times under 60 windows. */
+const MAX_LOOKS_FOR_MOVE = 100_000
+/** However dear: half of them step over whole spans. */
+const LEAST_LOOKS = 20
+/** Looks at times that run, in one search; a schedule may be used with dearer calendars than it was made. */
+const MAX_KEPT_LOOKS = 10_000
+/** Of all calendars of a schedule together. */
+const MAX_EFFORT = 100
 /** What lies further ahead is not looked for. */
 const MAX_AHEAD_MS = 60 * 366 * DAY_MS
 
@@ -44,18 +54,36 @@ export function withCalendars(
     const message = `only a schedule that fires ${most}, and this one fires ${timesADay} times: choose skip`
     return refuse([fault('/onExcluded', message)])
   }
-  const countedDays = Math.ceil(MAX_COUNTED_DAYS / (timesADay * effortOf(rules)))
-  const moved = makeMovedTimes(schedule, zone, rules)
-  const times = moves ? unitedTimes(schedule, moved, countedDays * DAY_MS) : schedule
+  const looksADay = timesADay * effortOf(rules)
+  const mostDays = Math.min(MAX_DAYS_MOVED, Math.ceil(MAX_LOOKS_FOR_MOVE / looksADay))
+  const wallTimeOf = (timeMs: number): number => nominalWallTimeOf(schedule, timeMs, zone)
+  const moving: Moves = { zone, rules, mostDays, wallTimeOf }
+  const countedMs = Math.ceil(MAX_COUNTED_DAYS / looksADay) * DAY_MS
+  const times = moves ? unitedTimes(schedule, moving, countedMs) : schedule
   return succeed({
     ...schedule,
     ...times,
     between: (afterMs, untilMs, limit) => listTimes(times, afterMs, untilMs, limit),
     ...(moves && { missedBetween: missedOf(schedule, times) }),
-    exclusionOf: (scheduledForMs) => timeExclusion(scheduledForMs, zone, rules),
+    exclusionOf: (scheduledForMs) => timeExclusion(scheduledForMs, moving),
     search: searchBounds(rules),
     calendars: rules,
   })
+}
+
+/** For what is written: why these calendars are too much together. One that was stored is read as it is. */
+export function tooDear(rules: ExclusionRules): ScheduleFault | undefined {
+  const effort = effortOf(rules)
+  if (effort <= MAX_EFFORT) return undefined
+  const parts = (list: 'skipOn' | 'onlyOn'): number =>
+    effortOf({ skipOn: [], onlyOn: [], [list]: rules[list] })
+  const list = parts('skipOn') >= parts('onlyOn') ? 'skipOn' : 'onlyOn'
+  const dearest = rules[list].toSorted((a, b) => b.effort - a.effort)[0]
+  const most = `${dearest?.name ?? ''} alone costs ${dearest?.effort ?? 0}`
+  const costs =
+    'a calendar costs 1, and 1 more for each window, 25 events that repeat and 100 of their starts'
+  const sum = `the calendars cost ${effort} to look at and a schedule may use ${MAX_EFFORT}`
+  return fault(`/${list}`, `${sum}; ${most}: use fewer or smaller ones (${costs} in 400 days)`)
 }
 
 function timesPerDay({ timing }: CompiledSchedule): number {
@@ -63,15 +91,17 @@ function timesPerDay({ timing }: CompiledSchedule): number {
   return timing.kind === 'rate' ? Math.ceil(DAY_MS / timing.everyMs) : 1
 }
 
-function unitedTimes(nominal: ScheduleTimes, moved: MovedTimes, countedMs: number): ScheduleTimes {
+function unitedTimes(nominal: ScheduleTimes, moving: Moves, countedMs: number): ScheduleTimes {
+  const moved: MovedTimes = makeMovedTimes(nominal, moving)
+  const farthestMs = farthestMove(moving.mostDays)
   return {
     next(afterMs) {
       const nextMs = nominal.next(afterMs)
-      return moved.first(afterMs, nextMs ?? afterMs + FARTHEST_MOVE_MS) ?? nextMs
+      return moved.first(afterMs, nextMs ?? afterMs + farthestMs) ?? nextMs
     },
     previous(beforeMs) {
       const previousMs = nominal.previous(beforeMs)
-      return moved.last(previousMs ?? beforeMs - FARTHEST_MOVE_MS, beforeMs) ?? previousMs
+      return moved.last(previousMs ?? beforeMs - farthestMs, beforeMs) ?? previousMs
     },
     countBetween(afterMs, untilMs) {
       const { count, capped } = nominal.countBetween(afterMs, untilMs)
@@ -96,24 +126,34 @@ function missedOf(schedule: CompiledSchedule, times: ScheduleTimes): CompiledSch
   }
 }
 
-function timeExclusion(timeMs: number, zone: ZoneRules, rules: ExclusionRules): TimeExclusion | null {
+function timeExclusion(timeMs: number, moving: Moves): TimeExclusion | null {
+  const { rules, mostDays } = moving
   const excluded = exclusionOf(timeMs, rules)
   if (excluded === null) return null
-  const movedToMs = rules.onExcluded === 'skip' ? null : movedTo(timeMs, zone, rules)
+  const movedToMs = rules.onExcluded === 'skip' ? null : movedTo(timeMs, moving)
+  const moved =
+    movedToMs === null
+      ? `no business day within ${mostDays} days is free`
+      : `moved to ${instantText(movedToMs)}`
   return {
     ...excluded,
     movedToMs,
-    detail: movedToMs === null ? excluded.reason : `${excluded.reason}; moved to ${instantText(movedToMs)}`,
+    detail: rules.onExcluded === 'skip' ? excluded.reason : `${excluded.reason}; ${moved}`,
     untilMs: steadyUntil(timeMs, rules),
   }
 }
 
 function searchBounds(rules: ExclusionRules): SearchBounds {
   const most = rules.onExcluded === 'skip' ? MAX_LOOKS.still : MAX_LOOKS.moving
-  return { mostLooks: Math.ceil(most / effortOf(rules)), mostMs: MAX_AHEAD_MS }
+  const effort = effortOf(rules)
+  return {
+    mostLooks: Math.max(LEAST_LOOKS, Math.ceil(most / effort)),
+    mostKept: Math.ceil(MAX_KEPT_LOOKS / effort),
+    mostMs: MAX_AHEAD_MS,
+  }
 }
 
-function effortOf({ skipOn, onlyOn }: ExclusionRules): number {
+function effortOf({ skipOn, onlyOn }: Pick<ExclusionRules, 'skipOn' | 'onlyOn'>): number {
   return [...skipOn, ...onlyOn].reduce((sum, calendar) => sum + calendar.effort, 0)
 }
 

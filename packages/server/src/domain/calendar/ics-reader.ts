@@ -7,74 +7,98 @@ import { DAY_MS } from '../zone/civil-date.ts'
 import { refuse, type Result, succeed } from '../zone/result.ts'
 import type { ZoneLookup } from '../zone/zone-lookup.ts'
 import type { ZoneRules } from '../zone/zone-rules.ts'
-import { countLocals } from '../schedule/wall-time.ts'
+import { countLocals, type SearchMeter } from '../schedule/wall-time.ts'
 import { localOf } from './calendar-dates.ts'
 import { readRecurrence } from './ics-recurrence.ts'
 import { type CalendarSpan, type Recurrence, STRETCH_MS } from './local-cover.ts'
+import { ianaOfWindows } from './windows-zones.ts'
 
 export type IcsEvents = {
   readonly spans: readonly CalendarSpan[]
   readonly recurrences: readonly Recurrence[]
   /** How often the events that repeat begin in a stretch of STRETCH_MS, at most. */
   readonly starts: number
+  /** Times that are instants, and so wall times that differ from zone to zone. */
+  readonly instants: number
 }
 
 const MAX_CHARACTERS = 1_000_000
 const MAX_EVENTS = 5_000
 const MAX_LABEL = 80
 const MAX_REPEATED_DAYS = 366
-/** Starts of all events that repeat, in a stretch of days that is worked out at once. */
-const MAX_STARTS = 20_000
-/** Of all events together. */
-const MAX_COUNTED = 20_000
+const MAX_REPEATING = 400
+/** Starts of all events that repeat in STRETCH_MS: ten times a day. */
+const MAX_STARTS = 4_000
 const STAMP = /^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z)?)?$/
 
 type Property = { readonly name: string; readonly zone: string | undefined; readonly value: string }
-type Clock = { readonly zones: ZoneLookup; readonly zone: ZoneRules }
+type Clock = { readonly zones: ZoneLookup; readonly zone: ZoneRules; instants: number }
 /** What was read so far. */
 type Read = {
   readonly spans: CalendarSpan[]
   readonly recurrences: Recurrence[]
+  readonly meter: SearchMeter
   starts: number
-  counted: number
 }
 
-/** The error says which event (by its number) and what is wrong with it. */
+/** The error says which line or event (by its number) and what is wrong with it. */
 export function readIcs(text: string, zones: ZoneLookup, zone: ZoneRules): Result<IcsEvents, string> {
   if (text.length > MAX_CHARACTERS) return refuse(`the file has more than ${MAX_CHARACTERS} characters`)
-  const events = eventsIn(text)
+  const found = eventsIn(text)
+  if (!found.ok) return found
+  const events = found.value
   if (events.length === 0) return refuse('the file has no VEVENT: export a calendar as .ics')
   if (events.length > MAX_EVENTS) return refuse(`the file has more than ${MAX_EVENTS} events`)
-  const moved = movedStarts(events, { zones, zone })
-  const read: Read = { spans: [], recurrences: [], starts: 0, counted: 0 }
+  const clock: Clock = { zones, zone, instants: 0 }
+  const moved = movedStarts(events, clock)
+  const read: Read = { spans: [], recurrences: [], starts: 0, meter: { months: 0, segments: 0 } }
   for (const [i, event] of events.entries()) {
-    const trouble = readEvent(event, { zones, zone }, moved, read)
+    const trouble = readEvent(event, clock, moved, read)
     if (trouble !== undefined) return refuse(`event ${i + 1} (${labelOf(event)}): ${trouble}`)
   }
-  return succeed(read)
+  return succeed({ ...read, instants: clock.instants })
 }
 
 /** The properties of each event; what lies deeper, such as alarms, is none of them. */
-function eventsIn(text: string): readonly (readonly Property[])[] {
+function eventsIn(text: string): Result<readonly (readonly Property[])[], string> {
   const events: Property[][] = []
-  const open: string[] = []
+  const open: { readonly part: string; readonly lineNo: number }[] = []
   let current: Property[] | undefined
-  for (const line of text.replace(/\r?\n[ \t]/g, '').split(/\r?\n/)) {
+  for (const { lineNo, line } of unfolded(text)) {
     const property = propertyOf(line)
     if (!property) continue
     const value = property.value.toUpperCase()
     if (/^begin$/i.test(property.name)) {
-      open.push(value)
+      open.push({ part: value, lineNo })
       if (value === 'VEVENT') current = []
     } else if (property.name === 'END') {
-      open.pop()
+      const begun = open.pop()
+      if (begun === undefined) return refuse(`line ${lineNo}: END:${value} has no BEGIN:${value}`)
+      if (begun.part !== value) return refuse(unended(begun))
       if (value === 'VEVENT' && current) {
         events.push(current)
         current = undefined
       }
-    } else if (open.at(-1) === 'VEVENT') current?.push(property)
+    } else if (open.at(-1)?.part === 'VEVENT') current?.push(property)
   }
-  return events
+  const begun = open.at(-1)
+  return begun === undefined ? succeed(events) : refuse(unended(begun))
+}
+
+function unended({ part, lineNo }: { readonly part: string; readonly lineNo: number }): string {
+  const shown = part.slice(0, 40)
+  return `line ${lineNo}: BEGIN:${shown} has no END:${shown}: the file is cut short, export it again`
+}
+
+/** Lines with those that continue them, by the number of the first. */
+function unfolded(text: string): { readonly lineNo: number; line: string }[] {
+  const lines: { readonly lineNo: number; line: string }[] = []
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    const last = lines.at(-1)
+    if (last !== undefined && /^[ \t]/.test(line)) last.line += line.slice(1)
+    else lines.push({ lineNo: index + 1, line })
+  }
+  return lines
 }
 
 function propertyOf(line: string): Property | undefined {
@@ -119,18 +143,21 @@ function readEvent(
   const until = /(?:^|;)UNTIL=([^;]*)/i.exec(rule.value)?.[1]
   const untilStamp = until === undefined ? undefined : stampOf(started, until, clock)
   if (typeof untilStamp === 'string') return `RRULE: UNTIL: ${untilStamp}`
-  const recurrence = readRecurrence(rule.value, start.localMs, MAX_COUNTED - read.counted)
+  const recurrence = readRecurrence(rule.value, start.localMs, read.meter)
   if (!recurrence.ok) return `RRULE: ${recurrence.error}`
   // A last date without a time includes that whole day.
   const untilMs = untilStamp ? untilStamp.localMs + (untilStamp.wholeDay ? DAY_MS - 1 : 0) : Infinity
-  const { plan, lastMs, counted } = recurrence.value
+  const { plan, lastMs } = recurrence.value
   const startMs = start.localMs
   const lastStartMs = Math.min(untilMs, lastMs)
-  const endMs = Math.min(lastStartMs, startMs + durationMs + STRETCH_MS)
+  const endMs = Math.min(lastStartMs + 1, startMs + STRETCH_MS)
   read.starts += countLocals(plan, startMs, endMs)
-  read.counted += counted
-  if (read.starts > MAX_STARTS)
-    return `RRULE: the events up to here begin more than ${MAX_STARTS} times in ${STRETCH_MS / DAY_MS} days`
+  if (read.starts > MAX_STARTS) {
+    const often = `more than ${MAX_STARTS} times in ${STRETCH_MS / DAY_MS} days`
+    return `RRULE: the events up to here begin ${often}: split the file, or write dense ones as "windows"`
+  }
+  if (read.recurrences.length >= MAX_REPEATING)
+    return `RRULE: more than ${MAX_REPEATING} events repeat: split the file, or list their dates`
   read.recurrences.push({ plan, startMs, untilMs: lastStartMs, durationMs, except, label })
   return undefined
 }
@@ -154,16 +181,21 @@ function movedStarts(events: readonly (readonly Property[])[], clock: Clock): Ma
 function stampOf(
   property: Property,
   value: string,
-  { zones, zone }: Clock,
+  clock: Clock,
 ): { readonly localMs: number; readonly wholeDay: boolean } | string {
+  const { zones, zone } = clock
   const match = STAMP.exec(value.trim())
   const local = match ? localOf(match.slice(1, 7)) : undefined
   if (!match || !local) return `${JSON.stringify(value.slice(0, 30))} is no date such as 20261225`
   if (local.wholeDay) return local
+  if (match[7] === 'Z' || property.zone !== undefined) clock.instants++
   if (match[7] === 'Z') return { localMs: local.localMs + zone.offsetAt(local.localMs), wholeDay: false }
   if (property.zone === undefined || property.zone === zone.name) return local
-  const own = zones.get(property.zone)
-  if (!own) return `there is no time zone ${JSON.stringify(property.zone.slice(0, 40))}`
+  const own = zones.get(property.zone) ?? zones.get(ianaOfWindows(property.zone) ?? '')
+  if (!own) {
+    const named = JSON.stringify(property.zone.slice(0, 40))
+    return `there is no time zone ${named}: write the IANA name, such as TZID=Europe/Berlin, or export in UTC`
+  }
   const { instantMs } = own.resolveLocal(local.localMs)
   return { localMs: instantMs + zone.offsetAt(instantMs), wholeDay: false }
 }

@@ -6,12 +6,10 @@ import { refuse, type Result, succeed } from '../zone/result.ts'
 import { type CronPlan, type DayChoice, makeTimesPlan } from '../schedule/cron-plan.ts'
 import { type IntervalUnit, makeDayInterval } from '../schedule/day-interval.ts'
 import type { SpecialDay } from '../schedule/special-day.ts'
-import { nextLocal } from '../schedule/wall-time.ts'
+import { nextLocal, type SearchMeter } from '../schedule/wall-time.ts'
 
-/**
- * `lastMs` is the last start where the rule counts its starts, else Infinity; `counted` how many it counts.
- */
-export type RecurrenceRule = { readonly plan: CronPlan; readonly lastMs: number; readonly counted: number }
+/** `lastMs` is the last start where the rule counts its starts, else Infinity. */
+export type RecurrenceRule = { readonly plan: CronPlan; readonly lastMs: number }
 
 const UNITS: Readonly<Record<string, IntervalUnit>> = {
   DAILY: 'day',
@@ -23,12 +21,14 @@ const WEEKDAYS = ['SU', 'MO', 'TU', 'WE', 'TH', 'FR', 'SA']
 const KNOWN = new Set(['FREQ', 'INTERVAL', 'COUNT', 'UNTIL', 'BYMONTH', 'BYMONTHDAY', 'BYDAY', 'WKST'])
 const MAX_COUNT = 1_000
 const MAX_INTERVAL = 1_000
+/** Months looked at for the last starts of all rules that count theirs. */
+const MAX_MONTHS = 50_000
 
-/** `startMs` is DTSTART in wall time; at most `mostCounted` starts are counted. */
+/** `startMs` is DTSTART in wall time; `meter` is that of all rules of a file. */
 export function readRecurrence(
   text: string,
   startMs: number,
-  mostCounted: number,
+  meter: SearchMeter,
 ): Result<RecurrenceRule, string> {
   const parts = new Map<string, string>()
   for (const part of text.toUpperCase().split(';').filter(Boolean)) {
@@ -53,15 +53,17 @@ export function readRecurrence(
   const plan = makeTimesPlan([Math.floor((startMs - startDay * DAY_MS) / 1_000)], months, choice, interval)
   const count = parts.has('COUNT') ? whole(parts.get('COUNT') ?? '', MAX_COUNT) : null
   if (count === undefined) return refuse(`COUNT is a whole number from 1 to ${MAX_COUNT}`)
-  if (count === null) return succeed({ plan, lastMs: Number.POSITIVE_INFINITY, counted: 0 })
-  if (count > mostCounted) return refuse('COUNT: those of all events are too many: write UNTIL instead')
-  return succeed({ plan, lastMs: lastOf(plan, startMs, count), counted: count })
+  if (count === null) return succeed({ plan, lastMs: Number.POSITIVE_INFINITY })
+  const lastMs = lastOf(plan, startMs, count, meter)
+  if (lastMs === undefined) return refuse('COUNT: those of all events are too many: write UNTIL instead')
+  return succeed({ plan, lastMs })
 }
 
-function lastOf(plan: CronPlan, startMs: number, count: number): number {
+function lastOf(plan: CronPlan, startMs: number, count: number, meter: SearchMeter): number | undefined {
   let lastMs = startMs - 1
   for (let i = 0; i < count; i++) {
-    const nextMs = nextLocal(plan, lastMs + 1, undefined)
+    if (meter.months > MAX_MONTHS) return undefined
+    const nextMs = nextLocal(plan, lastMs + 1, meter)
     if (nextMs === Number.POSITIVE_INFINITY) break
     lastMs = nextMs
   }

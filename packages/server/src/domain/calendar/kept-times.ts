@@ -40,7 +40,9 @@ export function keptTimes(
   const times: number[] = []
   const excluded: ExcludedTime[] = []
   let excludedCount = 0
-  const { mostLooks = Infinity, mostMs = Infinity } = schedule.search ?? {}
+  const { mostLooks = Infinity, mostKept = Infinity, mostMs = Infinity } = schedule.search ?? {}
+  // Some looks are left to step over what is excluded together.
+  const mostListed = Math.min(MAX_EXCLUDED_LISTED, Math.ceil(mostLooks / 2))
   let looksLeft = mostLooks
   let lookedToMs = fromMs
   while (times.length < limit) {
@@ -50,9 +52,11 @@ export function keptTimes(
     lookedToMs = timeMs
     if (why === null) {
       times.push(timeMs)
+      if (times.length >= mostKept && times.length < limit)
+        return { times, excluded, excludedCount, complete: false, lookedToMs }
       continue
     }
-    if (excluded.length < MAX_EXCLUDED_LISTED) {
+    if (excluded.length < mostListed) {
       const { calendar, reason, movedToMs } = why
       excluded.push({ timeMs, calendar, reason, ...(movedToMs === null ? {} : { movedToMs }) })
     } else {

@@ -3,19 +3,18 @@
 // days before it (next_business_day) or after it (previous_business_day), back to the nearest business day
 // that is free throughout, which nothing moves past.
 //
-// Work is bounded: no time moves further than MAX_DAYS_MOVED, and only schedules of at most 24 times a day
-// are moved at all.
+// Work is bounded: times move by a limited number of days, fewer where there are many times a day or a look
+// at the calendars is dear (calendar-schedule.ts), and a search looks at each instant once.
 
 import { DAY_MS } from '../zone/civil-date.ts'
 import type { ZoneRules } from '../zone/zone-rules.ts'
 import type { ScheduleTimes } from '../schedule/schedule-times.ts'
 import {
   type ExclusionRules,
-  FARTHEST_MOVE_MS,
   isBusinessDay,
   isExcluded,
-  MAX_DAYS_MOVED,
   movedTo,
+  type Moves,
   steadyUntil,
 } from './occurrence-exclusion.ts'
 
@@ -26,27 +25,32 @@ export type MovedTimes = {
   count(afterMs: number, beforeMs: number, counts: (timeMs: number) => boolean): number
 }
 
-/** A move keeps the time of day, but for what a change of the clock does to it: less than this. */
-const CLOCK_CHANGE_MS = 4 * 3_600_000
-/** More than come into question for one day. */
-const MAX_TARGETS = 4_000
+/** A move keeps the time of day, but for what a change of the clock does to it: at most a day left out. */
+const CLOCK_CHANGE_MS = DAY_MS
+/** Instants or days that a search remembers: more than come into question for one day. */
+const MAX_REMEMBERED = 10_000
 
-type Moving = {
+/** One search. A time may come into question for many days, and a day for many times. */
+type Search = Moves & {
   readonly nominal: ScheduleTimes
-  readonly zone: ZoneRules
-  readonly rules: ExclusionRules
   readonly forwards: boolean
-  /** Where a time was found to go to in this search: the same one may come into question for many days. */
-  readonly targets: Map<number, number | null>
+  readonly targetOf: (timeMs: number) => number | null
+  readonly isFree: (dayNo: number) => boolean
 }
 /** [fromMs, endMs) within one day. */
 type Window = { readonly dayNo: number; readonly fromMs: number; readonly endMs: number }
 
-export function makeMovedTimes(nominal: ScheduleTimes, zone: ZoneRules, rules: ExclusionRules): MovedTimes {
+/** No time moves further than this, a change of the clock included. */
+export const farthestMove = (mostDays: number): number => (mostDays + 3) * DAY_MS
+
+export function makeMovedTimes(nominal: ScheduleTimes, moves: Moves): MovedTimes {
+  const { rules } = moves
   const forwards = rules.onExcluded === 'next_business_day'
   const days = (afterMs: number, beforeMs: number, latestFirst = false): Iterable<readonly number[]> => {
-    const moving: Moving = { nominal, zone, rules, forwards, targets: new Map() }
-    return movedByDay(moving, afterMs, beforeMs, latestFirst)
+    const excluded = remembered((instantMs) => isExcluded(instantMs, rules))
+    const targetOf = remembered((timeMs) => (excluded(timeMs) ? movedTo(timeMs, moves, excluded) : null))
+    const isFree = remembered((dayNo) => isFreeBusinessDay(dayNo, moves.zone, rules))
+    return movedByDay({ ...moves, nominal, forwards, targetOf, isFree }, afterMs, beforeMs, latestFirst)
   }
   return {
     first(afterMs, beforeMs) {
@@ -67,13 +71,13 @@ export function makeMovedTimes(nominal: ScheduleTimes, zone: ZoneRules, rules: E
 
 /** The moved times of each day that has some, each once. */
 function* movedByDay(
-  moving: Moving,
+  search: Search,
   afterMs: number,
   beforeMs: number,
   latestFirst: boolean,
 ): Generator<readonly number[]> {
-  const { zone } = moving
-  const range = reachable(moving, afterMs + 1, beforeMs)
+  const { zone } = search
+  const range = reachable(search, afterMs + 1, beforeMs)
   if (range === undefined) return
   // The day of an instant that a clock set back brought again begins earlier than it seems.
   const firstDay = dayOf(range.fromMs, zone) - 1
@@ -84,49 +88,56 @@ function* movedByDay(
     const fromMs = Math.max(range.fromMs, startOf(dayNo, zone))
     const endMs = Math.min(range.endMs, startOf(dayNo + 1, zone))
     if (fromMs >= endMs) continue
-    const found = movedOnto(moving, { dayNo, fromMs, endMs })
+    const found = movedOnto(search, { dayNo, fromMs, endMs })
     if (found.size > 0) yield [...found]
   }
 }
 
-function targetOf(timeMs: number, { zone, rules, targets }: Moving): number | null {
-  const known = targets.get(timeMs)
-  if (known !== undefined) return known
-  const toMs = isExcluded(timeMs, rules) ? movedTo(timeMs, zone, rules) : null
-  if (targets.size > MAX_TARGETS) targets.clear()
-  targets.set(timeMs, toMs)
-  return toMs
+function remembered<T extends boolean | number | null>(find: (key: number) => T): (key: number) => T {
+  const answers = new Map<number, T>()
+  return (key) => {
+    const known = answers.get(key)
+    if (known !== undefined) return known
+    const answer = find(key)
+    if (answers.size >= MAX_REMEMBERED) answers.clear()
+    answers.set(key, answer)
+    return answer
+  }
 }
 
 /** The part of a range that some planned time is near enough to be moved into. */
 function reachable(
-  { nominal, forwards }: Moving,
+  { nominal, forwards, mostDays }: Search,
   fromMs: number,
   endMs: number,
 ): { readonly fromMs: number; readonly endMs: number } | undefined {
   const nearestMs = forwards ? nominal.previous(endMs) : nominal.next(fromMs - 1)
   if (nearestMs === null) return undefined
+  const farthestMs = farthestMove(mostDays)
   const near = forwards
-    ? { fromMs, endMs: Math.min(endMs, nearestMs + FARTHEST_MOVE_MS) }
-    : { fromMs: Math.max(fromMs, nearestMs - FARTHEST_MOVE_MS), endMs }
+    ? { fromMs, endMs: Math.min(endMs, nearestMs + farthestMs) }
+    : { fromMs: Math.max(fromMs, nearestMs - farthestMs), endMs }
   return near.fromMs < near.endMs ? near : undefined
 }
 
-function movedOnto(moving: Moving, window: Window): ReadonlySet<number> {
-  const { nominal, zone, rules, forwards } = moving
+function movedOnto(search: Search, window: Window): ReadonlySet<number> {
+  const { nominal, zone, rules, forwards, mostDays, targetOf, isFree } = search
   const found = new Set<number>()
   const freeMs = firstFree(window.fromMs, window.endMs, rules)
   if (freeMs === undefined) return found
-  const fromLocalMs = freeMs + zone.offsetAt(freeMs) - window.dayNo * DAY_MS - CLOCK_CHANGE_MS
-  const endLocalMs = window.endMs + zone.offsetAt(window.endMs) - window.dayNo * DAY_MS + CLOCK_CHANGE_MS
-  for (let days = 1; days <= MAX_DAYS_MOVED; days++) {
+  const fromLocalMs = freeMs + zone.offsetAt(freeMs) - window.dayNo * DAY_MS
+  const endLocalMs = window.endMs + zone.offsetAt(window.endMs) - window.dayNo * DAY_MS
+  // A time that the clock leaps over at the end of a day stands in on the day after it: one day off.
+  const nearest = leapsAt(startOf(window.dayNo, zone), zone) ? 0 : 1
+  for (let days = nearest; days <= mostDays + 1; days++) {
     const dayNo = window.dayNo + (forwards ? -days : days)
-    if (isFreeBusinessDay(dayNo, zone, rules)) return found
+    if (days > 0 && isFree(dayNo)) return found
     const dayMs = dayNo * DAY_MS
-    const lastMs = latest(zone, dayMs + Math.min(endLocalMs, DAY_MS))
-    let timeMs = nominal.next(zone.resolveLocal(dayMs + Math.max(0, fromLocalMs)).instantMs - 1)
+    const slackMs = clockChangesOn(window.dayNo, zone) || clockChangesOn(dayNo, zone) ? CLOCK_CHANGE_MS : 0
+    const lastMs = latest(zone, dayMs + Math.min(endLocalMs + slackMs, DAY_MS))
+    let timeMs = nominal.next(zone.resolveLocal(dayMs + Math.max(0, fromLocalMs - slackMs)).instantMs - 1)
     while (timeMs !== null && timeMs <= lastMs) {
-      const toMs = targetOf(timeMs, moving)
+      const toMs = targetOf(timeMs)
       if (toMs !== null && window.fromMs <= toMs && toMs < window.endMs) found.add(toMs)
       timeMs = nominal.next(timeMs)
     }
@@ -146,11 +157,10 @@ function firstFree(fromMs: number, endMs: number, rules: ExclusionRules): number
 /** Whether whatever reaches the day stays there. Where a change of the clock eats its ends, it may not. */
 function isFreeBusinessDay(dayNo: number, zone: ZoneRules, rules: ExclusionRules): boolean {
   if (!isBusinessDay(dayNo)) return false
-  const start = zone.resolveLocal(dayNo * DAY_MS)
-  const end = zone.resolveLocal((dayNo + 1) * DAY_MS)
-  if (start.kind === 'gap' || end.kind === 'gap') return false
-  let { instantMs } = start
-  while (instantMs < end.instantMs) {
+  let instantMs = startOf(dayNo, zone)
+  const endMs = startOf(dayNo + 1, zone)
+  if (leapsAt(instantMs, zone) || leapsAt(endMs, zone)) return false
+  while (instantMs < endMs) {
     if (isExcluded(instantMs, rules)) return false
     instantMs = steadyUntil(instantMs, rules)
   }
@@ -163,6 +173,15 @@ function dayOf(instantMs: number, zone: ZoneRules): number {
 
 function startOf(dayNo: number, zone: ZoneRules): number {
   return zone.resolveLocal(dayNo * DAY_MS).instantMs
+}
+
+function clockChangesOn(dayNo: number, zone: ZoneRules): boolean {
+  return zone.offsetAt(startOf(dayNo, zone) - 1) !== zone.offsetAt(startOf(dayNo + 1, zone))
+}
+
+/** Whether the clock is put forward at this instant. */
+function leapsAt(instantMs: number, zone: ZoneRules): boolean {
+  return zone.offsetAt(instantMs - 1) < zone.offsetAt(instantMs)
 }
 
 /** The last instant of a wall time. */

@@ -2,7 +2,7 @@
 //
 // 1. It is excluded when a calendar of skipOn covers it, or when there are calendars in onlyOn and none does.
 // 2. An excluded time is skipped, or moved to the same time of day on the next (or previous) business day
-//    that is not excluded itself; where there is none within two months, it is skipped. Business days are
+//    that is not excluded itself; where none is near, it is skipped. Business days are
 //    Monday to Friday on the schedule's wall clock.
 //
 // A decision is a value with the calendar's name and the reason, for the ledger. Two planned times may be
@@ -30,44 +30,36 @@ export type Exclusion = {
   readonly reason: string
 }
 
-export type ExclusionDecision =
-  | { readonly kind: 'run' }
-  | ({ readonly kind: 'skip' } & Exclusion)
-  | ({ readonly kind: 'move'; readonly toMs: number } & Exclusion)
-
 /**
- * A longer closure is no reason to run late: what it is about is over. It also bounds the work of a search.
+ * How excluded times move. `zone` is the schedule's: business days and "the same time of day" are on its wall
+ * clock. A time that finds no free day within `mostDays` stays where it is.
  */
-export const MAX_DAYS_MOVED = 62
-/** The same with room for changes of the clock. */
-export const FARTHEST_MOVE_MS = (MAX_DAYS_MOVED + 3) * DAY_MS
-
-/** `zone` is the schedule's: "the same time of day" and business days are on its wall clock. */
-export function decideExclusion(
-  nominalMs: number,
-  zone: ZoneRules,
-  rules: ExclusionRules,
-): ExclusionDecision {
-  const excluded = exclusionOf(nominalMs, rules)
-  if (excluded === null) return { kind: 'run' }
-  if (rules.onExcluded === 'skip') return { kind: 'skip', ...excluded }
-  const toMs = movedTo(nominalMs, zone, rules)
-  if (toMs !== null) return { kind: 'move', toMs, ...excluded }
-  const reason = `${excluded.reason}, and no business day within ${MAX_DAYS_MOVED} days is free`
-  return { kind: 'skip', ...excluded, reason }
+export type Moves = {
+  readonly zone: ZoneRules
+  readonly rules: ExclusionRules
+  readonly mostDays: number
+  /** The wall time, as UTC, that a planned time is meant for, also where the clock leaps over it. */
+  readonly wallTimeOf: (timeMs: number) => number
 }
 
+/** A longer closure is no reason to run late: what it is about is over. */
+export const MAX_DAYS_MOVED = 62
+
 /** Where an excluded time is moved to; null when no day is free. */
-export function movedTo(nominalMs: number, zone: ZoneRules, rules: ExclusionRules): number | null {
+export function movedTo(
+  nominalMs: number,
+  { zone, rules, mostDays, wallTimeOf }: Moves,
+  excluded = (instantMs: number): boolean => isExcluded(instantMs, rules),
+): number | null {
   const step = rules.onExcluded === 'next_business_day' ? 1 : -1
-  const localMs = nominalMs + zone.offsetAt(nominalMs)
-  for (let days = 1; days <= MAX_DAYS_MOVED; days++) {
+  const localMs = wallTimeOf(nominalMs)
+  for (let days = 1; days <= mostDays; days++) {
     const movedMs = localMs + step * days * DAY_MS
     if (!isBusinessDay(Math.floor(movedMs / DAY_MS))) continue
     const toMs = zone.resolveLocal(movedMs).instantMs
     // A day that the zone left out altogether has no instant of its own.
     if (Math.floor((toMs + zone.offsetAt(toMs)) / DAY_MS) !== Math.floor(movedMs / DAY_MS)) continue
-    if (!isExcluded(toMs, rules)) return toMs
+    if (!excluded(toMs)) return toMs
   }
   return null
 }

@@ -34,6 +34,8 @@ export interface RecordFacts {
   readonly runId: string | null
   /** Null where there is none, or history of it is gone. */
   readonly run: RunFacts | null
+  /** The backfill that ran it; else null. */
+  readonly backfillId: string | null
 }
 
 /** Of a schedule that was deleted, what is on record is all there is. */
@@ -41,6 +43,8 @@ export interface ScheduleFacts {
   readonly state: ScheduleState | 'deleted'
   readonly createdAtMs: number
   readonly deletedAtMs: number | null
+  /** It completed, and is deleted by that. */
+  readonly endedItself: boolean
   /** The timing and its calendars are as they are since then. */
   readonly timingSinceMs: number
   readonly startAtMs: number | null

@@ -13,18 +13,22 @@ interface Words {
 }
 
 const afterAll = 'A backfill over this time runs it after all.'
+const stays =
+  'The timing of today does not plan this time, so a backfill does not run it: trigger a run for it.'
 
 /** Less late than this is on time. */
 const onTimeMs = 1_000
 
-export function ran({ run, dueAtMs, firedAtMs, runId }: RecordFacts, moment: ExplainMoment): Words {
+export function ran(record: RecordFacts, moment: ExplainMoment): Words {
+  const { run, dueAtMs, firedAtMs, runId, backfillId } = record
+  const began = backfillId === null ? 'It ran' : `The backfill ${backfillId} ran it`
   const lateMs = (run?.startedAtMs ?? firedAtMs) - dueAtMs
   const late = lateMs < onTimeMs ? 'on time' : `${spanWords(lateMs)} late`
   if (run === null) {
-    return { message: `It ran, ${late}; the run ${runId ?? ''} is not kept any more.`, fix: null }
+    return { message: `${began}, ${late}; the run ${runId ?? ''} is not kept any more.`, fix: null }
   }
   const started = run.startedAtMs === null ? '' : ` Started ${late}.`
-  return { message: `It ran: ${runWords(run)}.${started}`, fix: runFix(run, dueAtMs, moment) }
+  return { message: `${began}: ${runWords(run)}.${started}`, fix: runFix(run, dueAtMs, moment) }
 }
 
 /** "the run 019a… failed (attempts_exhausted)". */
@@ -49,8 +53,13 @@ function runFix({ id, state }: RunFacts, dueAtMs: number, { nowMs }: ExplainMome
   return 'It waits for a free slot, its retry delay or the run before it: more workers or slots help.'
 }
 
-/** Of a row that is skipped or missed. */
-export function leftOut(record: RecordFacts, schedule: ScheduleFacts, moment: ExplainMoment): Words {
+/** Of a row that is skipped or missed; a backfill goes by the timing of today, which may not plan it. */
+export function leftOut(
+  record: RecordFacts,
+  schedule: ScheduleFacts,
+  moment: ExplainMoment,
+  isPlanned: boolean,
+): Words {
   const { outcome, reason, detail, missedCount } = record
   const { why, fix } = reasonWords(reason, detail, schedule)
   const verb = outcome === 'missed' ? 'was missed' : 'was skipped'
@@ -62,7 +71,8 @@ export function leftOut(record: RecordFacts, schedule: ScheduleFacts, moment: Ex
   const late = record.firedAtMs - record.dueAtMs
   const when =
     outcome === 'missed' && decided >= 0 ? ` It was looked at ${spanWords(Math.max(0, late))} late.` : ''
-  return { message: `It ${verb}: ${why}.${when}${many}`, fix }
+  const message = `It ${verb}: ${why}.${when}${many}`
+  return { message, fix: isPlanned ? fix : (fix?.replace(afterAll, stays) ?? null) }
 }
 
 export function summed({ schedule }: { readonly schedule: ScheduleFacts } & At, sum: RecordFacts): Words {
@@ -80,7 +90,7 @@ function reasonWords(
   detail: string | null,
   { overlap, catchUp, runLimit }: ScheduleFacts,
 ): { readonly why: string; readonly fix: string | null } {
-  const said = detail === null || detail === '' ? '' : `: ${detail}`
+  const said = because(detail)
   switch (reason) {
     case 'overlap':
       return {
@@ -221,8 +231,15 @@ export function notPlanned(
   return { verdict: 'not_planned', message: `It is not a planned time: ${rest}.`, fix: null }
 }
 
-export function deleted(deletedAtMs: number | null, gone: boolean, moment: ExplainMoment): Words {
+/** " on Mon …, by itself when it completed: it has started 3 of 3 runs". */
+export function deletedWords(schedule: ScheduleFacts, moment: ExplainMoment): string {
+  const { deletedAtMs, endedItself } = schedule
   const when = deletedAtMs === null ? '' : ` on ${tell(deletedAtMs, moment)}`
+  return endedItself ? `${when}, by itself when it completed: ${completedBy(schedule, moment)}` : when
+}
+
+export function deleted(schedule: ScheduleFacts, gone: boolean, moment: ExplainMoment): Words {
+  const when = deletedWords(schedule, moment)
   const before = 'Of the time before only the record is left, and it has nothing here.'
   return {
     message: gone
@@ -241,7 +258,7 @@ export function unreadable(): Words {
 
 export function paused({ pausedAtMs, pausedReason }: ScheduleFacts, moment: ExplainMoment): Words {
   const since = pausedAtMs === null ? '' : ` since ${tell(pausedAtMs, moment)}`
-  const why = pausedReason === null || pausedReason === '' ? '' : `: ${pausedReason}`
+  const why = because(pausedReason)
   return {
     message: `It does not run: the schedule is paused${since}${why}.`,
     fix: 'Resume the schedule; with "backfillFrom" at or before this time it runs after all.',
@@ -269,14 +286,15 @@ export function due(timeMs: number, { nowMs }: ExplainMoment): Words {
 }
 
 /** Why it is completed. */
-export function completed({ runLimit, runCount, endAtMs }: ScheduleFacts, moment: ExplainMoment): Words {
-  const why =
-    runLimit !== null && runCount >= runLimit
-      ? `it has started ${runCount.toLocaleString('en')} of ${runLimit.toLocaleString('en')} runs`
-      : endAtMs !== null && endAtMs <= moment.nowMs
-        ? `its end, ${tell(endAtMs, moment)}, is over`
-        : 'no planned time is left'
-  return { message: `The schedule is completed: ${why}.`, fix: null }
+export function completed(schedule: ScheduleFacts, moment: ExplainMoment): Words {
+  return { message: `The schedule is completed: ${completedBy(schedule, moment)}.`, fix: null }
+}
+
+function completedBy({ runLimit, runCount, endAtMs }: ScheduleFacts, moment: ExplainMoment): string {
+  if (runLimit !== null && runCount >= runLimit)
+    return `it has started ${runCount.toLocaleString('en')} of ${runLimit.toLocaleString('en')} runs`
+  const ended = endAtMs !== null && endAtMs <= moment.nowMs
+  return ended ? `its end, ${tell(endAtMs, moment)}, is over` : 'no planned time is left'
 }
 
 export function noRecord({ moment }: At): Words {
@@ -287,3 +305,7 @@ export function noRecord({ moment }: At): Words {
     fix: null,
   }
 }
+
+/** What somebody gave as a reason, behind a colon and without its full stop: another one follows. */
+export const because = (reason: string | null): string =>
+  reason === null || reason === '' ? '' : `: ${reason.replace(/\.$/, '')}`

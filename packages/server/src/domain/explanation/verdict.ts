@@ -2,7 +2,7 @@
  * Why a planned time ran or did not, decided from facts alone (facts.ts): the first of these that holds.
  *
  *   1. what is on record at this very time;
- *   2. it lies before the schedule was made, or outside its bounds;
+ *   2. it lies outside the bounds of the schedule, or before it was made, where it may be no planned time;
  *   3. it is still to come: whether it will run, by how the schedule stands now;
  *   4. history of it is gone, or the timing was another one then: nobody can tell;
  *   5. it is no planned time;
@@ -58,18 +58,21 @@ function isPlanned({ times, schedule }: Known, timeMs: number): boolean {
   return times === null || times.next(timeMs - 1) === timeMs || schedule.next?.scheduledForMs === timeMs
 }
 
-function ofRecord({ schedule, moment }: Known, record: RecordFacts): Told {
+function ofRecord(known: Known, record: RecordFacts): Told {
+  const { schedule, moment } = known
   const verdict = record.outcome
   if (verdict === 'ran') return { verdict, ...words.ran(record, moment) }
-  return { verdict, ...words.leftOut(record, schedule, moment) }
+  return { verdict, ...words.leftOut(record, schedule, moment, isPlanned(known, record.scheduledForMs)) }
 }
 
-function outside({ schedule, moment }: Known, timeMs: number): Told | undefined {
+function outside(known: Known, timeMs: number): Told | undefined {
+  const { schedule, moment } = known
   const { createdAtMs, startAtMs, endAtMs } = schedule
   if (startAtMs !== null && timeMs < startAtMs)
     return { verdict: 'before_start', ...words.beforeStart(startAtMs, moment) }
   if (endAtMs !== null && timeMs >= endAtMs)
     return { verdict: 'after_end', ...words.afterEnd(endAtMs, moment) }
+  if (timeMs <= createdAtMs && !isPlanned(known, timeMs)) return words.notPlanned(known, timeMs)
   if (timeMs <= createdAtMs)
     return { verdict: 'before_creation', ...words.beforeCreation(createdAtMs, moment) }
   return undefined
@@ -94,7 +97,7 @@ function ofStanding({ schedule, times, moment }: Known, timeMs: number): Told | 
   const { state, deletedAtMs, pausedFromMs, next } = schedule
   if (state === 'deleted') {
     const gone = deletedAtMs !== null && timeMs > deletedAtMs
-    return { verdict: gone ? 'deleted' : 'no_record', ...words.deleted(deletedAtMs, gone, moment) }
+    return { verdict: gone ? 'deleted' : 'no_record', ...words.deleted(schedule, gone, moment) }
   }
   if (times === null) return { verdict: 'no_record', ...words.unreadable() }
   if (state === 'paused' && pausedFromMs !== null && timeMs > pausedFromMs)

@@ -8,7 +8,13 @@ import type { ZoneRules } from '../zone/zone-rules.ts'
 import { fault, type ScheduleFault } from './schedule-fault.ts'
 
 /** `note` tells, in words, when the wall time had to be read as another one. */
-export type AtTime = { readonly instantMs: number; readonly note: string | null; readonly inGap: boolean }
+export type AtTime = {
+  readonly instantMs: number
+  readonly note: string | null
+  /** The wall time, as UTC, where it does not exist; else null. */
+  readonly lostMs: number | null
+  readonly isTwofold: boolean
+}
 
 type Years = { readonly first: number; readonly last: number }
 
@@ -41,24 +47,27 @@ function parseTime(text: string, zone: ZoneRules, years: Years): Result<AtTime, 
   if (trouble) return wrong(trouble)
   const millis = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3))
   const localMs = dayNumber(year, month, day) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1_000 + millis
-  if (match[8] !== undefined) return succeed({ instantMs: localMs, note: null, inGap: false })
+  if (match[8] !== undefined) return succeed({ ...plainTime, instantMs: localMs })
   if (match[9] === undefined) return succeed(inZone(localMs, zone))
   const offsetHours = Number(match[10])
   const offsetMinutes = Number(match[11])
   if (offsetHours > 23 || offsetMinutes > 59) return wrong('the UTC offset goes from -23:59 to +23:59')
   const offsetMs = (offsetHours * 60 + offsetMinutes) * 60_000
   const instantMs = match[9] === '-' ? localMs + offsetMs : localMs - offsetMs
-  return succeed({ instantMs, note: null, inGap: false })
+  return succeed({ ...plainTime, instantMs })
 }
+
+const plainTime = { note: null, lostMs: null, isTwofold: false } as const
 
 function inZone(localMs: number, zone: ZoneRules): AtTime {
   const resolved = zone.resolveLocal(localMs)
-  if (resolved.kind === 'unique') return { instantMs: resolved.instantMs, note: null, inGap: false }
+  if (resolved.kind === 'unique') return { ...plainTime, instantMs: resolved.instantMs }
   const note =
     resolved.kind === 'gap'
       ? `this wall time does not exist in ${zone.name}: the first instant after the gap is used`
       : `this wall time occurs twice in ${zone.name}: the first of the two is used`
-  return { instantMs: resolved.instantMs, note, inGap: resolved.kind === 'gap' }
+  const lostMs = resolved.kind === 'gap' ? localMs : null
+  return { instantMs: resolved.instantMs, note, lostMs, isTwofold: resolved.kind === 'overlap' }
 }
 
 function checkDate(years: Years, year: number, month: number, day: number): string | undefined {

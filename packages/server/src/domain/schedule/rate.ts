@@ -53,10 +53,10 @@ export function parseEveryMacro(text: string): Result<number, ScheduleFault> {
 /** Refuses periods that are not whole seconds, too short or too long. */
 export function checkPeriod(everyMs: number): Result<number, ScheduleFault> {
   if (everyMs === 0) return wrong('the period is 0: write a positive one, such as 5m')
+  if (everyMs > MAX_RATE_MS) return wrong('a period is at most 36500 days')
   if (!Number.isInteger(everyMs) || everyMs % 1_000 !== 0)
     return wrong('a period is a whole number of seconds')
   if (everyMs < MIN_RATE_MS) return wrong('a period is at least 1 second')
-  if (everyMs > MAX_RATE_MS) return wrong('a period is at most 36500 days')
   return succeed(everyMs)
 }
 

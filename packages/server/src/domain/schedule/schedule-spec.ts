@@ -75,7 +75,8 @@ export type MissedTimes = {
 export type Timing =
   | { readonly kind: 'plan'; readonly plan: CronPlan; readonly policy: DstPolicy; readonly zone: ZoneRules }
   | { readonly kind: 'rate'; readonly anchorMs: number; readonly everyMs: number }
-  | { readonly kind: 'at'; readonly instantMs: number }
+  /** `lostMs`: the wall time, as UTC, where it does not exist. */
+  | { readonly kind: 'at'; readonly instantMs: number; readonly lostMs: number | null }
 
 export type CompiledSchedule = ScheduleTimes & {
   readonly kind: ScheduleSpec['kind']
@@ -122,9 +123,10 @@ export type TimeExclusion = {
 }
 
 /**
- * `mostLooks` counts excluded times, or spans of them; what is further away than `mostMs` is not looked for.
+ * `mostLooks` counts excluded times, or spans of them, `mostKept` those that run; what is further away than
+ * `mostMs` is not looked for.
  */
-export type SearchBounds = { readonly mostLooks: number; readonly mostMs: number }
+export type SearchBounds = { readonly mostLooks: number; readonly mostKept: number; readonly mostMs: number }
 
 export const DEFAULT_ZONE = 'UTC'
 
@@ -266,6 +268,11 @@ function steady(everyMs: number, anchorMs: number): Result<Nominal, Faults> {
   })
 }
 
+const elsewhere = 'write another one, or choose the gap next_valid'
+const onlyOnce =
+  'a single time runs once, and this wall time comes twice: choose first, or write it with an offset'
+
+/** Planned times are whole seconds: never before the instant that was asked for. */
 function oneTime(
   text: string,
   zone: ZoneRules,
@@ -274,12 +281,16 @@ function oneTime(
 ): Result<Nominal, Faults> {
   const at = parseAt(text, zone)
   if (!at.ok) return refuse([fault(pointer, at.error.message)])
-  const { instantMs, note, inGap } = at.value
-  if (inGap && dst?.gap === 'skip')
-    return refuse([fault(pointer, `never fires: this wall time does not exist in ${zone.name}`)])
+  const { instantMs, note, lostMs, isTwofold } = at.value
+  if (lostMs !== null && dst?.gap === 'skip')
+    return refuse([
+      fault(pointer, `never fires: this wall time does not exist in ${zone.name}: ${elsewhere}`),
+    ])
+  if (isTwofold && dst?.overlap === 'both') return refuse([fault('/dst/overlap', onlyOnce)])
+  const wholeMs = Math.ceil(instantMs / 1_000) * 1_000
   return succeed({
-    times: singleTime(instantMs),
-    timing: { kind: 'at', instantMs },
+    times: singleTime(wholeMs),
+    timing: { kind: 'at', instantMs: wholeMs, lostMs },
     notes: note === null ? [] : [note],
     wholeCount: true,
   })

@@ -7,6 +7,7 @@ import { LAST_YEAR } from './cron-dialect.ts'
 import { type CronPlan, yearSpan } from './cron-plan.ts'
 import { type DstPolicy, holdsTimeInGap, MAX_GAP_MS } from './cron-search.ts'
 import { clockOf, dateOf, ordinal } from './describe-plan.ts'
+import { keptTimes } from '../calendar/kept-times.ts'
 import type { CompiledSchedule, ScheduleSpec } from './schedule-spec.ts'
 import { bitsOf, goesRound, hoursOf, minutesOf, patternOf, secondsOf } from './value-pattern.ts'
 import { previousLocal } from './wall-time.ts'
@@ -26,6 +27,7 @@ export type WarningCode =
   | 'last_year'
   | 'day_of_24_hours'
   | 'nothing_left'
+  | 'nothing_runs'
   | 'wall_time'
   | 'calendar_over'
 
@@ -71,8 +73,19 @@ export function warningsOf(
       overlapAhead(plan, policy, zone, fromMs),
     )
   }
-  found.push(...endedCalendars(compiled, fromMs))
+  found.push(nothingRuns(compiled, fromMs), ...endedCalendars(compiled, fromMs))
   return found.filter((each) => each !== undefined)
+}
+
+/** A calendar may be changed so that it leaves a schedule nothing. */
+function nothingRuns(compiled: CompiledSchedule, fromMs: number): ScheduleWarning | undefined {
+  if (compiled.exclusionOf === undefined) return undefined
+  const { times, excluded, complete, lookedToMs } = keptTimes(compiled, 'next', fromMs, 1)
+  if (times.length > 0 || excluded.length === 0) return undefined
+  const all = complete
+    ? 'every planned time'
+    : `every planned time up to ${new Date(lookedToMs).toISOString()}`
+  return warning('nothing_runs', `the calendars leave out ${all}: nothing runs`)
 }
 
 /** A list of holidays ends with the year that somebody wrote it for, and nobody notices. */

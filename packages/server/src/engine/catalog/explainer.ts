@@ -4,7 +4,7 @@
  * of rows are read, whatever the stretch: the planned times of the timing as it is, joined with the rows that
  * are there, in order; the cut falls where either list was cut.
  */
-import { standingWords } from '../../domain/explanation/standing-words.ts'
+import { type RunsNext, standingWords } from '../../domain/explanation/standing-words.ts'
 import type { ExplainMoment, RecordFacts, ScheduleFacts } from '../../domain/explanation/facts.ts'
 import { type Explained, explainTime, type Known } from '../../domain/explanation/verdict.ts'
 import { dstNoteOf } from '../../domain/schedule/dst-note.ts'
@@ -12,9 +12,12 @@ import type { CompiledSchedule } from '../../domain/schedule/schedule-spec.ts'
 import type { TimesCount } from '../../domain/schedule/schedule-times.ts'
 import type { ExplainedRun, ExplanationStore, LedgerRow } from '../../ports/explanations.ts'
 import type { Stretch } from './explain-stretch.ts'
+import { runningNext } from './schedule-preview.ts'
 
 const shownNext = 3
 const mostCountedMs = 400 * 86_400_000
+/** How many planned times in a row that calendars leave out are passed by on the way to one that runs. */
+const mostLooks = 10_000
 
 export interface ExplainSubject {
   readonly scheduleId: string
@@ -57,10 +60,14 @@ export async function explain(
   // the run of an occurrence that a backfill made is among both
   const ids = new Set([...rows.flatMap(({ runId }) => runId ?? []), ...extra.map(({ runId }) => runId)])
   const runs = await store.runs([...ids])
-  const records = new Map(rows.map((row) => [row.scheduledForMs, withRun(row, runs)]))
-  const sums = [...sumsBefore.map((row) => withRun(row, runs)), ...records.values()].filter(
-    ({ missedCount }) => missedCount > 1,
-  )
+  const backfills = new Map(extra.map(({ runId, backfillId }) => [runId, backfillId]))
+  const withRun = (row: LedgerRow): RecordFacts => {
+    const { runId } = row
+    if (runId === null) return { ...row, run: null, backfillId: null }
+    return { ...row, run: runs.get(runId) ?? null, backfillId: backfills.get(runId) ?? null }
+  }
+  const records = new Map(rows.map((row) => [row.scheduledForMs, withRun(row)]))
+  const sums = [...sumsBefore.map(withRun), ...records.values()].filter(({ missedCount }) => missedCount > 1)
   const known: Known = { schedule: facts, times, moment: subject.moment, sums }
   const told = (timeMs: number): ExplainedWithRuns => {
     const explained = explainTime(known, timeMs, records.get(timeMs))
@@ -80,20 +87,23 @@ export async function explain(
     }
   }
   return {
-    standing: standingWords(facts, subject.moment),
+    standing: standingWords(facts, subject.moment, runsNext(subject)),
     next: upcoming(subject).map(told),
     fromMs,
     toMs,
-    planned: stretch.kind === 'moment' || times === null ? null : countOf(times, fromMs, toMs),
+    planned:
+      stretch.kind === 'moment' || times === null
+        ? null
+        : countOf(times, justBefore(subject, fromMs), fromMs, toMs),
     times: timesMs.map(told),
     moreMs: chosen.moreMs,
   }
 }
 
 /** Under calendars counting is no mere arithmetic, so a long stretch is counted in part. */
-function countOf(times: CompiledSchedule, fromMs: number, toMs: number): TimesCount {
+function countOf(times: CompiledSchedule, afterMs: number, fromMs: number, toMs: number): TimesCount {
   const endMs = times.exclusionOf === undefined ? toMs : Math.min(toMs, fromMs + mostCountedMs)
-  const { count, capped } = times.countBetween(fromMs - 1, endMs - 1)
+  const { count, capped } = times.countBetween(afterMs, endMs - 1)
   return { count, capped: capped || endMs < toMs }
 }
 
@@ -126,17 +136,38 @@ async function aroundMoment(
   return { timesMs, rows, fromMs: timesMs[0] ?? atMs, toMs: (timesMs.at(-1) ?? atMs) + 1, moreMs: null }
 }
 
+/** A rate counts from the moment it is made, and runs a period later for the first time. */
+function justBefore({ times, facts }: ExplainSubject, fromMs: number): number {
+  const { createdAtMs } = facts
+  const counts = times?.timing.kind === 'rate' && times.timing.anchorMs === createdAtMs
+  return counts ? Math.max(fromMs - 1, createdAtMs) : fromMs - 1
+}
+
 async function withinStretch(
   store: ExplanationStore,
-  { scheduleId, times }: ExplainSubject,
+  subject: ExplainSubject,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
   limit: number,
 ): Promise<Chosen> {
+  const { scheduleId, times } = subject
   const rows = await store.records(scheduleId, fromMs, toMs, limit + 1)
-  const planned = times?.between(fromMs - 1, toMs - 1, limit + 1) ?? []
+  const planned = times?.between(justBefore(subject, fromMs), toMs - 1, limit + 1) ?? []
   const all = new Set([...planned, ...rows.map(({ scheduledForMs }) => scheduledForMs)])
   const timesMs = [...all].toSorted((a, b) => a - b)
   return { timesMs: timesMs.slice(0, limit), rows, fromMs, toMs, moreMs: timesMs[limit] ?? null }
+}
+
+/** The next time that runs, if one is near enough, and why an earlier planned one does not. */
+function runsNext({ facts, times }: ExplainSubject): RunsNext | null {
+  const plannedMs = facts.next?.scheduledForMs ?? null
+  if (times === null || plannedMs === null) return null
+  const sleepUntilMs = facts.sleep?.untilMs ?? null
+  const found = runningNext(times, plannedMs, sleepUntilMs, 1, mostLooks)
+  return {
+    atMs: found.times[0] ?? null,
+    lookedToMs: found.lookedToMs,
+    leftOut: times.exclusionOf?.(plannedMs)?.detail ?? null,
+  }
 }
 
 /** What comes next; of a schedule that is paused, what would. */
@@ -150,10 +181,6 @@ function upcoming({ facts, times, moment }: ExplainSubject): number[] {
     timeMs = times?.next(timeMs) ?? null
   }
   return found
-}
-
-function withRun(row: LedgerRow, runs: ReadonlyMap<string, ExplainedRun>): RecordFacts {
-  return { ...row, run: (row.runId === null ? undefined : runs.get(row.runId)) ?? null }
 }
 
 /** What a change of the clock did to a planned time. */

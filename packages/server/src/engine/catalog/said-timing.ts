@@ -10,7 +10,7 @@
 import type { ScheduleCreate, SchedulePreview } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import type { CalendarUse } from '../../domain/calendar/calendar-lookup.ts'
-import { withCalendars } from '../../domain/calendar/calendar-schedule.ts'
+import { tooDear, withCalendars } from '../../domain/calendar/calendar-schedule.ts'
 import { keptTimes } from '../../domain/calendar/kept-times.ts'
 import type { OnExcluded } from '../../domain/calendar/occurrence-exclusion.ts'
 import type { CronDialect, DayMatch } from '../../domain/schedule/cron-dialect.ts'
@@ -22,7 +22,7 @@ import { compileScheduleIn, DEFAULT_ZONE, zoneInExpression } from '../../domain/
 import { rulesOf } from '../../domain/stored-schedule.ts'
 import type { StoredSpec, UnreadableSpec } from '../../domain/stored-spec.ts'
 import { isReadable, toScheduleSpec } from '../../domain/stored-spec.ts'
-import type { ScheduleRecord } from '../../ports/schedule-store.ts'
+import type { OnRecord, ScheduleRecord } from '../../ports/schedule-store.ts'
 import type { ZoneSource } from '../../ports/zones.ts'
 
 export interface SaidTiming {
@@ -50,6 +50,8 @@ export interface Moment {
   readonly nowMs: number
   /** Those that the request names, in the lists that name them; left out where it names none. */
   readonly calendars?: NamedCalendars
+  /** While the schedule is paused: what is on record since; left out where that is nothing. */
+  readonly onRecord?: OnRecord
 }
 
 export interface NamedCalendars {
@@ -302,6 +304,8 @@ function underCalendars(
   if (zone === undefined) return plain
   const rules = rulesOf(calendars, onExcluded, zone, zones)
   if (!rules.ok) throw invalidSchedule([fault('/skipOn', rules.error)])
+  const dear = nowMs === undefined ? undefined : tooDear(rules.value)
+  if (dear !== undefined) throw invalidSchedule([dear])
   const compiled = withCalendars(plain, zone, rules.value)
   if (!compiled.ok) throw invalidSchedule(compiled.error)
   const trouble = nowMs === undefined ? undefined : nothingKept(compiled.value, nowMs)

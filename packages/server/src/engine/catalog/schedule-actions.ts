@@ -11,7 +11,7 @@ import { BelfryError } from '@belfry/contract'
 import { keptTimes } from '../../domain/calendar/kept-times.ts'
 import { plannedTimeAfter } from '../../domain/firing.ts'
 import type { ScheduleChange, ScheduleRecord } from '../../ports/schedule-store.ts'
-import { passedOver } from './paused-span.ts'
+import { nothingOnRecord, passedOver } from './paused-span.ts'
 import type { Moment } from './said-timing.ts'
 import { compileCurrent, delayOf, unmoved } from './schedule-editor.ts'
 
@@ -44,7 +44,7 @@ export function planResume(current: ScheduleRecord, moment: Moment): ScheduleCha
     pausedFromMs: null,
     forgivesFailures: true,
     timer: next === null ? { kind: 'drop' } : { kind: 'set', next },
-    records: passedOver(current, compiled, moment.nowMs),
+    records: passedOver(current, compiled, moment.nowMs, moment.onRecord ?? nothingOnRecord),
   }
 }
 

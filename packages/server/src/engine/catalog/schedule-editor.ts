@@ -20,7 +20,7 @@ import { plannedTimeAfter } from '../../domain/firing.ts'
 import type { CompiledSchedule } from '../../domain/schedule/schedule-spec.ts'
 import type { StoredSpec, UnreadableSpec } from '../../domain/stored-spec.ts'
 import type { ScheduleChange, ScheduleRecord, ScheduleSettings } from '../../ports/schedule-store.ts'
-import { recordUntil } from './paused-span.ts'
+import { nothingOnRecord, recordUntil } from './paused-span.ts'
 import { pastGraceMs } from './run-maker.ts'
 import type { Moment, SaidTiming } from './said-timing.ts'
 import {
@@ -117,7 +117,7 @@ function moveTiming(
   current: ScheduleRecord,
   settings: Settings,
   timing: SaidTiming,
-  { zones, nowMs }: Moment,
+  { zones, nowMs, onRecord = nothingOnRecord }: Moment,
 ): ScheduleChange {
   const spec = readableSpec(settings)
   const compiled = compileSaid(spec, timing, { zones, scheduleId: current.id, nowMs })
@@ -126,7 +126,7 @@ function moveTiming(
   const change = unmoved(current, written)
   if (current.state === 'paused') {
     // until now the times of the plan as it was were passed over
-    return { ...change, timer: { kind: 'drop' }, ...recordUntil(current, zones, nowMs) }
+    return { ...change, timer: { kind: 'drop' }, ...recordUntil(current, zones, nowMs, onRecord) }
   }
   const runCount = current.state === 'completed' ? 0 : change.runCount
   return { ...change, state: 'active', runCount, timer: { kind: 'set', next } }

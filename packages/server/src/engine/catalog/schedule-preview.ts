@@ -122,6 +122,24 @@ export function runningFrom(
   }
 }
 
+export interface NextRunning extends RunningTimes {
+  /** The next planned time, where the schedule sleeps through it; null where it does not. */
+  readonly sleptMs: number | null
+}
+
+/** The times that run from the next planned one on: those that are slept through do not. */
+export function runningNext(
+  compiled: CompiledSchedule,
+  nextMs: number | null,
+  sleepUntilMs: number | null,
+  count: number,
+  mostLooks: number,
+): NextRunning {
+  const slept = nextMs !== null && sleepUntilMs !== null && nextMs < sleepUntilMs
+  const firstMs = slept ? compiled.next(sleepUntilMs - 1) : nextMs
+  return { ...runningFrom(compiled, firstMs, count, mostLooks), sleptMs: slept ? nextMs : null }
+}
+
 /** Null takes something away; a schedule that is not made yet has nothing to take. */
 function withoutNulls({ dayMatch, dst, startAt, endAt, ...rest }: SchedulePreview) {
   return {

@@ -12,7 +12,7 @@ import { compileStored } from '../../domain/stored-schedule.ts'
 import { columnOf, isReadable, toScheduleSpec } from '../../domain/stored-spec.ts'
 import type { ScheduleSummaryRecord } from '../../ports/schedule-store.ts'
 import type { ZoneSource } from '../../ports/zones.ts'
-import { runningFrom, type RunningTimes } from './schedule-preview.ts'
+import { type NextRunning, runningNext, type RunningTimes } from './schedule-preview.ts'
 
 /** How many planned times that run, from the next one on, are looked at. */
 const lookedAt = 5
@@ -22,7 +22,10 @@ const mostLooks = 400
 interface Reading {
   readonly words: string
   readonly notes: readonly string[]
-  /** The next planned time that calendars leave; null where there is none, or none near enough. */
+  /**
+   * The next planned time that runs: no calendar leaves it out, and it is not slept through. Null where there
+   * is none, or none near enough.
+   */
   readonly nextMs: number | null
   /** That time and what follows it, at most `count`, which is no more than are looked at. */
   readonly upcoming: (count: number) => readonly number[]
@@ -31,11 +34,12 @@ interface Reading {
 
 type Timed = Pick<
   ScheduleSummaryRecord,
-  'id' | 'spec' | 'zone' | 'startAtMs' | 'endAtMs' | 'calendars' | 'onExcluded' | 'next'
+  'id' | 'spec' | 'zone' | 'startAtMs' | 'endAtMs' | 'calendars' | 'onExcluded' | 'next' | 'sleep'
 >
 
-export function readingOf(schedule: Timed, zones: ZoneSource): Reading {
-  const { spec, zone, next } = schedule
+/** `mostTimes` is how many of those that run are looked for under calendars; fewer in a list. */
+export function readingOf(schedule: Timed, zones: ZoneSource, mostTimes = lookedAt): Reading {
+  const { spec, zone, next, sleep } = schedule
   const stored = { ...schedule, spec: columnOf(spec), scheduleId: schedule.id }
   const compiled = compileStored(stored, zones)
   const nextMs = next?.scheduledForMs ?? null
@@ -46,11 +50,13 @@ export function readingOf(schedule: Timed, zones: ZoneSource): Reading {
   }
   const times = compiled.value
   const said = toScheduleSpec(spec, zone, schedule.id)
-  const running = runningFrom(times, nextMs, lookedAt, mostLooks)
+  const wanted = times.search === undefined ? lookedAt : mostTimes
+  const running = runningNext(times, nextMs, sleep?.untilMs ?? null, wanted, mostLooks)
   return {
     words: describeCompiled(said, times),
     notes: [
       ...(times.timing.kind === 'plan' ? gapNotes(times, running.times) : times.notes),
+      ...sleepNotes(times, running, sleep),
       ...exclusionNotes(times, running),
     ],
     nextMs: running.times[0] ?? null,
@@ -60,7 +66,21 @@ export function readingOf(schedule: Timed, zones: ZoneSource): Reading {
   }
 }
 
-/** Of the next planned time, where it does not run; and where none that does was found. */
+/** Of the next planned time, where it is slept through: a calendar that leaves it out counts first. */
+function sleepNotes(
+  compiled: CompiledSchedule,
+  { sleptMs, times, lookedToMs }: NextRunning,
+  sleep: Timed['sleep'],
+): readonly string[] {
+  if (sleptMs === null || sleep === null) return []
+  const asleep = `the schedule is asleep until ${new Date(sleep.untilMs).toISOString()}`
+  const why = sleep.reason === '' ? asleep : `${asleep}: ${sleep.reason}`
+  const left = compiled.exclusionOf?.(sleptMs)?.detail ?? why
+  const none = times.length === 0 && lookedToMs === null ? ['nothing that runs is planned after that'] : []
+  return [`${new Date(sleptMs).toISOString()} does not run: ${left}`, ...none]
+}
+
+/** Of the next planned time, where a calendar leaves it out; and where none that does was found. */
 function exclusionNotes(
   compiled: CompiledSchedule,
   { times, excluded, lookedToMs }: RunningTimes,

@@ -61,8 +61,8 @@ function zoneOf(zones: ZoneSource, name: string): ZoneRules {
 }
 
 function factsOf(found: ExplainedSchedule, current: ScheduleRecord | undefined): ScheduleFacts {
-  const { createdAtMs, deletedAtMs, timingSinceMs } = found
-  const since = { createdAtMs, deletedAtMs, timingSinceMs }
+  const { createdAtMs, deletedAtMs, endedItself, timingSinceMs, runLimit, runCount } = found
+  const since = { createdAtMs, deletedAtMs, endedItself, timingSinceMs }
   if (current !== undefined) return { ...current, ...since }
   return {
     ...since,
@@ -73,8 +73,8 @@ function factsOf(found: ExplainedSchedule, current: ScheduleRecord | undefined):
     pausedFromMs: null,
     pausedReason: null,
     sleep: null,
-    runLimit: null,
-    runCount: 0,
+    runLimit,
+    runCount,
     next: null,
     overlap: 'skip',
     catchUp: { policy: 'latest', windowMs: 0, maxRuns: 0 },

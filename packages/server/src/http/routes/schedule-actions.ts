@@ -5,6 +5,7 @@
 import { maxShownAttempts } from '@belfry/contract'
 import { backfillHint } from '../../engine/backfill-hints.ts'
 import { backfillDefaults, startBackfill } from '../../engine/catalog/backfill-maker.ts'
+import { recordedWhilePaused } from '../../engine/catalog/paused-span.ts'
 import { makeRun, wantedNominal } from '../../engine/catalog/run-maker.ts'
 import {
   planPause,
@@ -38,7 +39,12 @@ export const scheduleActionEndpoints: ActionEndpoints = {
       const { tx, tools, body, after } = call
       const current = await held(call)
       const nowMs = await tx.nowMs()
-      const answer = await applied(call, current, planResume(current, { zones: tools.zones, nowMs }))
+      const onRecord = await recordedWhilePaused(tx.schedules, current, nowMs)
+      const answer = await applied(
+        call,
+        current,
+        planResume(current, { zones: tools.zones, nowMs, onRecord }),
+      )
       if (body.backfillFrom !== undefined) {
         const pointer = '/backfillFrom'
         const range = { ...backfillDefaults, fromMs: Date.parse(body.backfillFrom), toMs: null }

@@ -5,7 +5,7 @@
  */
 import type { ScheduleCreate } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
-import { recordUntil } from '../../engine/catalog/paused-span.ts'
+import { recordedWhilePaused, recordUntil } from '../../engine/catalog/paused-span.ts'
 import { planEdit, planNewSchedule, ranBefore } from '../../engine/catalog/schedule-editor.ts'
 import { previewOf } from '../../engine/catalog/schedule-preview.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
@@ -81,7 +81,9 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       const { tx, tools, body } = call
       const calendars = await namedCalendars(tx, body, 'hold')
       const before = await held(call)
-      const moment = { zones: tools.zones, nowMs: await tx.nowMs(), calendars }
+      const nowMs = await tx.nowMs()
+      const onRecord = await recordedWhilePaused(tx.schedules, before, nowMs)
+      const moment = { zones: tools.zones, nowMs, calendars, onRecord }
       const draft = planEdit(before, body, moment)
       if (draft === undefined || (draft.timer.kind === 'keep' && isDelayed(before, moment.nowMs))) {
         return applied(call, before, draft)
@@ -99,7 +101,8 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       if (current === undefined) return { body: undefined }
       const paused = current.state === 'paused'
       const nowMs = await tx.nowMs()
-      const { records } = paused ? recordUntil(current, tools.zones, nowMs) : { records: [] }
+      const onRecord = await recordedWhilePaused(tx.schedules, current, nowMs)
+      const { records } = paused ? recordUntil(current, tools.zones, nowMs, onRecord) : { records: [] }
       await tx.schedules.remove(current.id, records)
       await tx.backfills.cancelOfSchedule(current.id, 'The schedule was deleted.')
       passedOver(current.id, records, nowMs).forEach(after)

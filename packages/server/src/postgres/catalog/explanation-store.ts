@@ -23,6 +23,9 @@ export function createExplanationStore(tx: Transaction): ExplanationStore {
         zone: row.zone,
         createdAtMs: msOf(row.created_at),
         deletedAtMs: msOrNull(row.deleted_at),
+        runLimit: row.run_limit,
+        runCount: row.run_count,
+        endedItself: row.ended_itself,
         timingSinceMs: msOf(row.timing_since),
       }
     },

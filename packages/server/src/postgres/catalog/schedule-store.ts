@@ -20,6 +20,7 @@ import type {
 } from '../../ports/schedule-store.ts'
 import type { Transaction } from '../database.ts'
 import { toFireColumns, toFireResult } from '../fire-rows.ts'
+import { holdBackfillsOfSchedule } from '../statements/backfills.ts'
 import { dropScheduleCalendars, insertScheduleCalendars } from '../statements/calendars.ts'
 import type { OccurrenceRow, ScheduleRow, ScheduleSummaryRow } from '../statements/schedules.ts'
 import { settleTimer } from '../statements/fire.ts'
@@ -41,7 +42,7 @@ export function createScheduleStore(
   return { ...readingSide(tx, shelf), ...writingSide(tx, dataVersion) }
 }
 
-type Reading = 'find' | 'lock' | 'list' | 'ranUnderDeleted' | 'everExisted' | 'occurrences'
+type Reading = 'find' | 'lock' | 'list' | 'ranUnderDeleted' | 'everExisted' | 'occurrences' | 'onRecord'
 
 function readingSide(tx: Transaction, shelf: CalendarShelf): Pick<ScheduleStore, Reading> {
   const usesIn = (rows: readonly Pick<ScheduleRow, 'calendars'>[]): Promise<UseOf> =>
@@ -80,6 +81,11 @@ function readingSide(tx: Transaction, shelf: CalendarShelf): Pick<ScheduleStore,
     ranUnderDeleted: async (name, scheduledForMs) =>
       (await tx.query(statements.ranUnderDeleted, [name, isoOf(scheduledForMs)])).length > 0,
     everExisted: async (id) => (await tx.query(statements.scheduleEverExisted, [id])).length > 0,
+    async onRecord(id, { afterMs, untilMs }, limit) {
+      await tx.query(holdBackfillsOfSchedule, [id])
+      const [row] = await tx.query(statements.recordedTimes, [id, isoOf(afterMs), isoOf(untilMs), limit])
+      return { timesMs: row?.times_ms ?? [], count: row?.count ?? 0 }
+    },
     async occurrences(id, { beforeMs, limit }, { outcome, reason, fromMs, toMs }) {
       const before = [beforeMs, toMs].filter((bound) => bound !== null)
       const beforeText = before.length === 0 ? 'infinity' : isoOf(Math.min(...before))
@@ -106,14 +112,16 @@ function writingSide(tx: Transaction, dataVersion: string | null): Omit<Schedule
       const times = [isoOf(scheduledForMs), isoOf(dueAtMs)] as const
       const write = tx.query(statements.insertSchedule, [id, ...columnsOf(settings), name, jobId, ...times])
       await refusingTaken('schedule_name', taken, write)
-      await writeCalendars(tx, id, settings)
+      if (settings.calendars.length === 0) return
+      await tx.query(insertScheduleCalendars, placedCalendars(id, settings))
     },
     async change(id, change) {
       const { settings, timer, records } = change
       await tx.query(statements.updateSchedule, [id, ...columnsOf(settings), ...standingOf(change)])
       if (change.replacesCalendars) {
-        await tx.query(dropScheduleCalendars, [id])
-        await writeCalendars(tx, id, settings)
+        const placed = placedCalendars(id, settings)
+        await tx.query(dropScheduleCalendars, placed)
+        await tx.query(insertScheduleCalendars, placed)
       }
       if (records.length > 0) await tx.query(statements.recordSkipped, [id, ...recordColumns(records)])
       if (timer.kind === 'drop') await tx.query(statements.dropTimer, [id])
@@ -161,20 +169,15 @@ function columnsOf(settings: ScheduleSettings<StoredSpec | UnreadableSpec>) {
   ] as const
 }
 
-async function writeCalendars(
-  tx: Transaction,
-  id: string,
-  { calendars }: Pick<ScheduleSettings, 'calendars'>,
-): Promise<void> {
-  if (calendars.length === 0) return
+function placedCalendars(id: string, { calendars }: Pick<ScheduleSettings, 'calendars'>) {
   const ofUse = (use: CalendarUse['use']) => calendars.filter((calendar) => calendar.use === use)
   const placed = [...ofUse('skip').entries(), ...ofUse('only').entries()]
-  await tx.query(insertScheduleCalendars, [
+  return [
     id,
     placed.map(([, calendar]) => calendar.id),
     placed.map(([, { use }]) => use),
     placed.map(([position]) => position),
-  ])
+  ] as const
 }
 
 function standingOf(change: ScheduleChange) {

@@ -162,6 +162,15 @@ SET state = $2::text, reason = $3, version = version + 1,
 WHERE tenant_id = belfry.tenant_id() AND id = $1`,
 )
 
+/** Holds all of a schedule that are not over: their steps wait. The schedule is locked before. */
+export const holdBackfillsOfSchedule = statement<unknown, [scheduleId: string]>(
+  'backfill_hold_of_schedule',
+  `
+SELECT 1 FROM belfry.backfill
+WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 AND ended_at IS NULL
+ORDER BY id FOR UPDATE`,
+)
+
 /** Ends all of a schedule that are not over. */
 export const cancelBackfillsOfSchedule = statement<unknown, [scheduleId: string, reason: string]>(
   'backfill_cancel_of_schedule',

@@ -166,20 +166,37 @@ export const calendarsOf = (s: string): string => `
    JOIN belfry.calendar c ON c.tenant_id = sc.tenant_id AND c.id = sc.calendar_id
    WHERE sc.tenant_id = ${s}.tenant_id AND sc.schedule_id = ${s}.id)`
 
-/** Takes the calendars of a schedule away. */
-export const dropScheduleCalendars = statement<unknown, [scheduleId: string]>(
+type ScheduleCalendars = readonly [
+  scheduleId: string,
+  calendarIds: readonly string[],
+  uses: readonly string[],
+  positions: readonly number[],
+]
+
+const given = 'unnest($2::uuid[], $3::text[], $4::smallint[]) AS given (calendar_id, use, position)'
+
+/** Takes the calendars of a schedule away, except those that are to stay in their places. */
+export const dropScheduleCalendars = statement<unknown, ScheduleCalendars>(
   'schedule_calendars_drop',
-  'DELETE FROM belfry.schedule_calendar WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1',
+  `
+DELETE FROM belfry.schedule_calendar
+WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1
+  AND (calendar_id, use, position) NOT IN (
+    SELECT given.calendar_id, given.use, given.position FROM ${given})`,
 )
 
-/** The calendars of a schedule that has none. */
-export const insertScheduleCalendars = statement<
-  unknown,
-  [scheduleId: string, calendarIds: readonly string[], uses: readonly string[], positions: readonly number[]]
->(
+/**
+ * Calendars of a schedule that are not in their places yet. Only those: the reference of a new row locks its
+ * calendar, which whoever names it holds already; the others nobody holds.
+ */
+export const insertScheduleCalendars = statement<unknown, ScheduleCalendars>(
   'schedule_calendars_insert',
   `
 INSERT INTO belfry.schedule_calendar (tenant_id, schedule_id, calendar_id, use, position)
 SELECT belfry.tenant_id(), $1, given.calendar_id, given.use, given.position
-FROM unnest($2::uuid[], $3::text[], $4::smallint[]) AS given (calendar_id, use, position)`,
+FROM ${given}
+WHERE NOT EXISTS (
+  SELECT FROM belfry.schedule_calendar AS there
+  WHERE there.tenant_id = belfry.tenant_id() AND there.schedule_id = $1
+    AND there.use = given.use AND there.position = given.position)`,
 )

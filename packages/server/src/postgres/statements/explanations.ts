@@ -7,12 +7,22 @@ import { itsPlace } from './runs.ts'
 
 /** Also one that was deleted. A change of a calendar that it uses changes its times as an edit of it does. */
 export const explainedSchedule = statement<
-  { name: string; zone: string; created_at: Date; deleted_at: Date | null; timing_since: Date },
+  {
+    name: string
+    zone: string
+    created_at: Date
+    deleted_at: Date | null
+    run_limit: number | null
+    run_count: number
+    ended_itself: boolean
+    timing_since: Date
+  },
   [id: string]
 >(
   'explained_schedule',
   `
-SELECT s.name, s.zone, s.created_at, s.deleted_at,
+SELECT s.name, s.zone, s.created_at, s.deleted_at, s.run_limit, s.run_count,
+       s.state = 'completed' AND s.after_completion = 'delete' AS ended_itself,
        greatest(s.timing_since, (
          SELECT max(c.defined_at) FROM belfry.schedule_calendar u
          JOIN belfry.calendar c ON c.tenant_id = u.tenant_id AND c.id = u.calendar_id

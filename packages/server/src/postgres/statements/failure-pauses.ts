@@ -1,6 +1,6 @@
 /**
- * The pause of a schedule whose last runs failed (`pause_after_failures`), in the transaction that ends such
- * a run:
+ * The pause of a schedule whose last runs failed (`pause_after_failures`). Most schedules have no such limit,
+ * so `findFailing` looks first, without a lock; where it finds one, a transaction ends the runs:
  *
  *   1. lockFailing   the timers of the schedules concerned, in the order of their ids
  *   2. the ends      (statements/completion.ts)
@@ -14,12 +14,13 @@
  */
 import { byIndex, statement } from '../statement.ts'
 
-/** Timers of active schedules with such a limit that started these runs; the runs have not ended yet. */
-export const lockFailing = statement<{ readonly schedule_id: string }, [runIds: readonly string[]]>(
-  'belfry_lock_failing',
-  `
-SELECT locked.schedule_id
-FROM (
+type FailingRuns = [runIds: readonly string[], firstId: string, lastId: string]
+
+/**
+ * Active schedules with such a limit that started runs which have not ended yet, in the order of ids. The
+ * first and the last id of the runs are given too: only the partitions between them are opened.
+ */
+const limited = `
   SELECT DISTINCT limited.id
   FROM unnest($1::uuid[]) AS failing (run_id)
   CROSS JOIN LATERAL (
@@ -27,15 +28,29 @@ FROM (
   ) AS held
   CROSS JOIN LATERAL (
     SELECT schedule_id FROM belfry.run
-    WHERE tenant_id = held.tenant_id AND id = failing.run_id AND source = 'schedule' OFFSET 0
+    WHERE tenant_id = held.tenant_id AND id = failing.run_id AND id BETWEEN $2 AND $3
+      AND source = 'schedule' OFFSET 0
   ) AS started
   CROSS JOIN LATERAL (
     SELECT id FROM belfry.schedule
     WHERE id = started.schedule_id AND tenant_id = held.tenant_id AND pause_after_failures IS NOT NULL
       AND state = 'active' AND deleted_at IS NULL OFFSET 0
   ) AS limited
-  ORDER BY limited.id
-) AS wanted
+  ORDER BY limited.id`
+
+/** Those of these runs. */
+export const findFailing = statement<{ readonly id: string }, FailingRuns>(
+  'belfry_find_failing',
+  limited,
+  byIndex,
+)
+
+/** Their timers, locked. */
+export const lockFailing = statement<{ readonly schedule_id: string }, FailingRuns>(
+  'belfry_lock_failing',
+  `
+SELECT locked.schedule_id
+FROM (${limited}) AS wanted
 CROSS JOIN LATERAL (
   SELECT schedule_id FROM belfry.timer WHERE schedule_id = wanted.id FOR UPDATE
 ) AS locked`,

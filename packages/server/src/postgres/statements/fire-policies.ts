@@ -11,13 +11,14 @@
  *   alive_ready,   those of them that are, locked: whoever ends one of them meanwhile waits for this fire and
  *   alive_delayed  then finds who waits for it. One that moved in the meantime (`unsure`) is taken for alive;
  *                  who waits for it is looked at again at once, by the scheduler
+ *                  (which then ends one that it should have displaced and that is in its retry delay)
  *   displaced      under cancel_other and terminate_other: what does not run yet ends now, what runs is asked
  *                  to cancel, or ends now as well: its row leaves `ready` together with the attempt row, and
  *                  what its worker says later is refused by the epoch
  *   placed         each new run with the one that it waits for, if any; that one is marked as `followed`, so
  *                  that its end looks for those who wait
  */
-import { recheckMs } from './firing.ts'
+import { displacedMessage, recheckMs } from './firing.ts'
 
 /** Runs that may wait under buffer_all. */
 export const mostWaiting = 1_000
@@ -183,7 +184,7 @@ const displacing = `
        error_message)
     SELECT run_id, CASE WHEN session_id IS NULL THEN 0 ELSE attempt END, tenant_id, lease_epoch, session_id,
            'canceled', 'canceled', 'overlap', coalesce(claimed_at, belfry.now()), 'canceled',
-           'Ended because the next planned time of its schedule came due.'
+           '${displacedMessage}'
     FROM displaced WHERE ends
   ),`
 

@@ -47,8 +47,13 @@ export const schedulePlans = statement<PlanRow, [scheduleIds: readonly string[]]
   `,
 )
 
+/** What is told of a run that was ended to make room. */
+export const displacedMessage = 'Ended because the next planned time of its schedule came due.'
+
 /** How long a run waits for the one before it until the scheduler looks whether that is still alive. */
 export const recheckMs = 20_000
+/** The same further back in a chain: the run before it has yet to start, so nobody can have let it go. */
+const farRecheckMs = 300_000
 
 /**
  * Moves delayed runs that are due to `ready`, each with the tag that was given to it. They are locked one by
@@ -56,6 +61,9 @@ export const recheckMs = 20_000
  * still alive is put off instead: whoever ends that run lets it go, and should that have been lost, it is
  * looked at again. (That run is told that it is followed, in case it moved while the other lined up; without
  * waiting for a lock, as this is against the order of locks.)
+ *
+ * One that went into its retry delay while a fire was to put another run in its place was not seen by that
+ * fire, which let the new run wait (`unsure`, fire-policies.ts). It is ended here.
  */
 export const releaseDelayed = statement<
   { now_ms: number; released: readonly string[]; put_off: readonly string[]; queues: readonly string[] },
@@ -63,22 +71,59 @@ export const releaseDelayed = statement<
 >(
   'firing_release',
   `
-  WITH due AS MATERIALIZED (
+  WITH looked AS MATERIALIZED (
     SELECT locked.run_id, wanted.tag, locked.after_run_id,
+           coalesce(
+             (SELECT s.overlap IN ('cancel_other', 'terminate_other') FROM belfry.schedule AS s
+              WHERE s.id = locked.schedule_id),
+             false) AS displaces,
            locked.after_run_id IS NOT NULL AND coalesce(
              (SELECT true FROM belfry.ready WHERE ready.run_id = locked.after_run_id),
              (SELECT true FROM belfry.delayed AS before WHERE before.run_id = locked.after_run_id),
-             false) AS waits
+             false) AS waits,
+           coalesce(
+             (SELECT before.after_run_id IS NOT NULL FROM belfry.delayed AS before
+              WHERE before.run_id = locked.after_run_id),
+             false) AS far
     FROM unnest($1::uuid[], $2::float8[]) AS wanted (run_id, tag)
     CROSS JOIN LATERAL (
-      SELECT delayed.run_id, delayed.after_run_id
+      SELECT delayed.run_id, delayed.after_run_id, delayed.schedule_id
       FROM belfry.delayed
       WHERE delayed.run_id = wanted.run_id AND delayed.due_at <= belfry.now()
       FOR UPDATE
     ) AS locked
   ),
+  displaced AS MATERIALIZED (
+    SELECT retrying.*
+    FROM (SELECT DISTINCT after_run_id FROM looked WHERE waits AND displaces) AS wanted
+    CROSS JOIN LATERAL (
+      SELECT delayed.run_id, delayed.tenant_id, delayed.lease_epoch
+      FROM belfry.delayed
+      WHERE delayed.run_id = wanted.after_run_id AND delayed.after_run_id IS NULL AND delayed.attempt > 0
+      FOR UPDATE SKIP LOCKED
+    ) AS retrying
+    WHERE retrying.run_id NOT IN (SELECT run_id FROM looked)
+  ),
+  gone AS (
+    DELETE FROM belfry.delayed WHERE run_id = ANY (ARRAY(SELECT run_id FROM displaced))
+  ),
+  history AS (
+    INSERT INTO belfry.attempt
+      (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state, reason, started_at, error_code,
+       error_message)
+    SELECT run_id, 0, tenant_id, lease_epoch, NULL, 'canceled', 'canceled', 'overlap', belfry.now(),
+           'canceled', '${displacedMessage}'
+    FROM displaced
+  ),
+  due AS MATERIALIZED (
+    SELECT run_id, tag, after_run_id, far,
+           waits AND after_run_id NOT IN (SELECT run_id FROM displaced) AS waits
+    FROM looked
+  ),
   put_off AS (
-    UPDATE belfry.delayed SET due_at = belfry.now() + interval '${recheckMs} milliseconds'
+    UPDATE belfry.delayed
+    SET due_at = belfry.now() + CASE WHEN run_id = ANY (ARRAY(SELECT run_id FROM due WHERE far))
+          THEN interval '${farRecheckMs} milliseconds' ELSE interval '${recheckMs} milliseconds' END
     WHERE run_id = ANY (ARRAY(SELECT run_id FROM due WHERE waits))
   ),
   followed AS (
@@ -123,7 +168,7 @@ export const releaseDelayed = statement<
   )
   SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
          (SELECT coalesce(json_agg(run_id), '[]') FROM released) AS released,
-         (SELECT coalesce(json_agg(run_id), '[]') FROM due WHERE waits) AS put_off,
+         (SELECT coalesce(json_agg(run_id), '[]') FROM due WHERE waits AND NOT far) AS put_off,
          (SELECT coalesce(json_agg(DISTINCT queue), '[]') FROM released) AS queues
   `,
   byIndex,

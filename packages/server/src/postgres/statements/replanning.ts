@@ -248,7 +248,7 @@ const lockSchedules = (wait: string) => `
 SELECT locked.*
 FROM unnest($1::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
-  SELECT id, (extract(epoch FROM updated_at) * 1000)::float8 AS since_ms
+  SELECT id, (extract(epoch FROM greatest(timing_since, resumed_at)) * 1000)::float8 AS since_ms
   FROM belfry.schedule
   WHERE id = wanted.id
   FOR NO KEY UPDATE ${wait}
@@ -265,6 +265,21 @@ export const lockFreeSchedules = statement<{ id: string; since_ms: number }, [id
 export const lockSchedulesWaiting = statement<{ id: string; since_ms: number }, [ids: readonly string[]]>(
   'replanning_lock_schedules',
   lockSchedules(''),
+  byIndex,
+)
+
+/** Locks active schedules that have no timer, except those that somebody changes at this moment. */
+export const lockFreeTimerless = statement<{ id: string }, [ids: readonly string[]]>(
+  'replanning_lock_free_timerless',
+  `
+SELECT locked.id
+FROM unnest($1::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (
+  SELECT id FROM belfry.schedule
+  WHERE id = wanted.id AND state = 'active' AND deleted_at IS NULL
+  FOR NO KEY UPDATE SKIP LOCKED
+) AS locked
+WHERE NOT EXISTS (SELECT FROM belfry.timer WHERE timer.schedule_id = locked.id)`,
   byIndex,
 )
 
@@ -291,7 +306,7 @@ CROSS JOIN LATERAL (
 
 /**
  * Writes what became of schedules whose timers and rows are locked. A new next time is a new generation, so a
- * fire that read the old one is refused; `same` only notes what it was computed with, and since when;
+ * fire that read the old one is refused; `same` only notes what it was computed with;
  * `touched` counts the version besides, so that what was decided before is decided anew.
  */
 export const writeReplanned = statement<
@@ -323,7 +338,7 @@ WITH given AS MATERIALIZED (
 UPDATE belfry.schedule AS s
 SET zone_data_version = $1,
     -- what was planned before, by the rules as they were, cannot be computed any more
-    timing_since = belfry.now(),
+    timing_since = CASE given.kind WHEN 'same' THEN s.timing_since ELSE belfry.now() END,
     gen = s.gen + changed.step,
     version = s.version + CASE given.kind WHEN 'same' THEN 0 ELSE 1 END,
     updated_at = CASE changed.step WHEN 1 THEN belfry.now() ELSE s.updated_at END,

@@ -223,6 +223,23 @@ FROM unnest($2::timestamptz[], $3::text[], $4::text[], $5::bigint[])
 ON CONFLICT (schedule_id, scheduled_for) DO NOTHING`,
 )
 
+/** Times on record after an instant and up to another: how many, and the first of them, in order. */
+export const recordedTimes = statement<
+  { count: number; times_ms: number[] },
+  [id: string, after: string, until: string, limit: number]
+>(
+  'occurrence_recorded_times',
+  `
+SELECT (SELECT count(*)::float8 FROM belfry.occurrence
+        WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 AND scheduled_for > $2
+          AND scheduled_for <= $3) AS count,
+       ARRAY(SELECT (extract(epoch FROM scheduled_for) * 1000)::float8 FROM belfry.occurrence
+             WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 AND scheduled_for > $2
+               AND scheduled_for <= $3
+             ORDER BY scheduled_for LIMIT $4) AS times_ms`,
+  byIndex,
+)
+
 /** Whether a schedule of this name, deleted at or after a planned time, ran then. */
 export const ranUnderDeleted = statement<unknown, [name: string, scheduledFor: string]>(
   'schedule_ran_under_deleted',
@@ -240,7 +257,7 @@ LIMIT 1`,
 /**
  * Moves the timer, or makes it. A new one learns which run the overlap rule has to look at: the last that
  * waits for another, else the newest one alive among those that history tells of; as many may have been
- * canceled while they waited.
+ * canceled while they waited. Not one of a backfill, which has put it on record: that minds no overlap.
  */
 export const setTimer = statement<unknown, [id: string, scheduledFor: string, dueAt: string]>(
   'schedule_set_timer',
@@ -256,8 +273,11 @@ SELECT s.id, s.tenant_id, $2, $3, s.gen, belfry.shard_of(s.id),
             SELECT o.run_id, o.scheduled_for FROM belfry.occurrence o
             WHERE o.schedule_id = s.id AND o.outcome = 'ran' ORDER BY o.scheduled_for DESC LIMIT 1001
           ) o
-          WHERE (SELECT true FROM belfry.ready r WHERE r.run_id = o.run_id)
-             OR (SELECT true FROM belfry.delayed d WHERE d.run_id = o.run_id)
+          WHERE CASE
+            WHEN (SELECT true FROM belfry.ready r WHERE r.run_id = o.run_id)
+              OR (SELECT true FROM belfry.delayed d WHERE d.run_id = o.run_id)
+              THEN coalesce((SELECT run.source <> 'backfill' FROM belfry.run WHERE run.id = o.run_id), true)
+          END
           ORDER BY o.scheduled_for DESC LIMIT 1))
 FROM belfry.schedule s WHERE s.tenant_id = belfry.tenant_id() AND s.id = $1
 ON CONFLICT (schedule_id) DO UPDATE
