@@ -272,7 +272,6 @@ const elsewhere = 'write another one, or choose the gap next_valid'
 const onlyOnce =
   'a single time runs once, and this wall time comes twice: choose first, or write it with an offset'
 
-/** Planned times are whole seconds: never before the instant that was asked for. */
 function oneTime(
   text: string,
   zone: ZoneRules,
@@ -287,10 +286,9 @@ function oneTime(
       fault(pointer, `never fires: this wall time does not exist in ${zone.name}: ${elsewhere}`),
     ])
   if (isTwofold && dst?.overlap === 'both') return refuse([fault('/dst/overlap', onlyOnce)])
-  const wholeMs = Math.ceil(instantMs / 1_000) * 1_000
   return succeed({
-    times: singleTime(wholeMs),
-    timing: { kind: 'at', instantMs: wholeMs, lostMs },
+    times: singleTime(instantMs),
+    timing: { kind: 'at', instantMs, lostMs },
     notes: note === null ? [] : [note],
     wholeCount: true,
   })

@@ -19,7 +19,7 @@ const lookedAt = 5
 /** Of those that calendars leave out, in a row: a list shows many schedules. */
 const mostLooks = 400
 
-interface Reading {
+export interface Reading {
   readonly words: string
   readonly notes: readonly string[]
   /**
