@@ -148,5 +148,5 @@ test('thousands of dear expressions, each within 50 ms of work', { timeout: 120_
     const bestMs = Math.min(once(), once(), once())
     expect(bestMs, `SEED=${seed}: ${dialect} ${expression}`).toBeLessThan(MOST_MS)
   }
-  expect(accepted).toBeGreaterThan(EXPRESSIONS / 3)
+  expect(accepted).toBeGreaterThan(EXPRESSIONS / 5)
 })
