@@ -11,6 +11,7 @@
 --   0006_idempotency
 --   0007_partitions
 --   0008_queue_progress
+--   0009_functions
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -284,11 +285,12 @@ CREATE TABLE belfry.attempt (
   http_status smallint,
   response text,
   response_truncated boolean NOT NULL DEFAULT false,
+  result jsonb,
   CONSTRAINT attempt_pkey PRIMARY KEY (run_id, number),
   CONSTRAINT attempt_check CHECK (((run_state IS NULL) <> (retry_at IS NULL))),
   CONSTRAINT attempt_number_check CHECK ((number >= 0)),
   CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timed_out'::text, 'canceled'::text, 'lost'::text, 'released'::text]))),
-  CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'overlap'::text]))),
+  CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'canceled_by_handler'::text, 'overlap'::text]))),
   CONSTRAINT attempt_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text])))
 ) PARTITION BY RANGE (run_id);
 CREATE INDEX attempt_not_succeeded ON ONLY belfry.attempt USING btree (tenant_id, run_state, run_id) WHERE ((run_state IS NOT NULL) AND (run_state <> 'succeeded'::text));
@@ -368,7 +370,8 @@ CREATE TABLE belfry.job (
   deleted_at timestamp with time zone,
   CONSTRAINT job_pkey PRIMARY KEY (id),
   CONSTRAINT job_attempt_timeout_ms_check CHECK ((attempt_timeout_ms > 0)),
-  CONSTRAINT job_handler_check CHECK ((handler = 'http'::text)),
+  CONSTRAINT job_handler_check CHECK ((split_part(handler, ':'::text, 1) = ANY (ARRAY['http'::text, 'function'::text]))),
+  CONSTRAINT job_handler_tenant CHECK (((handler = 'http'::text) OR starts_with(handler, (('function:'::text || (tenant_id)::text) || ':'::text)))),
   CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
   CONSTRAINT job_version_check CHECK ((version > 0))
 );
@@ -466,7 +469,7 @@ CREATE TABLE belfry.ready (
 CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE (session_id IS NULL);
 CREATE INDEX ready_held ON belfry.ready USING btree (session_id, run_id) WHERE (session_id IS NOT NULL);
 CREATE INDEX ready_list ON belfry.ready USING btree (tenant_id, run_id) WHERE (session_id IS NULL);
-CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE (session_id IS NULL);
+CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE ((session_id IS NULL) AND (handler !~~ 'function:%'::text));
 ALTER TABLE belfry.ready ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.ready TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.ready TO belfry_engine USING (true) WITH CHECK (true);

@@ -207,7 +207,7 @@ describe('partitions', () => {
     expect(left).toContain('run_20260311')
     const sessionId = await fixture.openSession()
     const shares = [{ queue: 'default', minTag: -Infinity, limit: 1 }]
-    const [run] = (await fixture.queue.claim({ sessionId, shares, handlers: ['http'], deadlineMarginMs: 0 }))
+    const [run] = (await fixture.queue.claim({ sessionId, shares, routes: ['http'], deadlineMarginMs: 0 }))
       .runs
     await fixture.store.complete(sessionId, [
       succeededEnd({ runId: alive, leaseEpoch: run?.leaseEpoch ?? 0 }),

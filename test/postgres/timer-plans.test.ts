@@ -21,6 +21,7 @@ afterAll(async () => {
   await fixture.drop()
 })
 
+const nil = '00000000-0000-0000-0000-000000000000'
 const hex = `(lpad(to_hex(n), 12, '0') || '70008000' || lpad(to_hex(n::bigint * 2654435761), 12, '0'))::uuid`
 
 /** Timers over ten hours, of which a minute lies within the horizon. */
@@ -105,7 +106,13 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
   ]
   const fire = await plansOf(fireTimers.text, fireTypes, fireValues)
   const release = await plansOf(releaseDelayed.text, 'uuid[], float8[]', [ids, ones])
-  const progress = await plansOf(readQueueProgress.text, 'text[], text[]', ['{default,other}', '{http}'])
+  const lane = `default/${nil}`
+  const progress = await plansOf(readQueueProgress.text, 'text[], text[], uuid[], text[]', [
+    `{default,${lane}}`,
+    '{default,default}',
+    `{NULL,${nil}}`,
+    '{http}',
+  ])
   return { scan, write: [...fire, ...release, ...progress] }
 }
 

@@ -56,6 +56,7 @@ export const attempt = (more: Partial<Attempt> = {}): Attempt => ({
   response: 'ok',
   responseTruncated: false,
   responseCapBytes: 16_384,
+  result: null,
   retryAt: null,
   workerId: null,
   leaseEpoch: 1,
@@ -171,7 +172,9 @@ function withoutAttempts({ input: _input, attemptList: _attempts, attemptsTotal:
   return summary
 }
 
-function withoutHeaders({ handler: { kind, url, method }, ...job }: Job) {
+function withoutHeaders({ handler, ...job }: Job) {
+  if (handler.kind === 'function') return { ...job, handler }
+  const { kind, url, method } = handler
   return { ...job, handler: { kind, url, method } }
 }
 

@@ -110,6 +110,7 @@ function attemptLines(attempt: Attempt, call: Call): string[] {
         .map((line) => `    ${line}`),
     )
   }
+  if (attempt.result !== null) lines.push(`  result: ${plain(JSON.stringify(attempt.result))}`)
   if (attempt.retryAt !== null) lines.push(`  next attempt due ${timeWithDistance(attempt.retryAt, clock)}`)
   return lines
 }

@@ -27,9 +27,9 @@ const state = (text: string, reason: string | null = null): Cell => ({
 const maybeTime = (instant: string | null, clock: Clock): string =>
   instant === null ? '-' : timeWithDistance(instant, clock)
 
-/** "POST https://example.com/hook". */
-export const targetWords = (job: Pick<JobSummary, 'handler'>): string =>
-  `${job.handler.method} ${job.handler.url}`
+/** "POST https://example.com/hook", "function mail.send". */
+export const targetWords = ({ handler }: Pick<JobSummary, 'handler'>): string =>
+  handler.kind === 'function' ? `function ${handler.name}` : `${handler.method} ${handler.url}`
 
 export const jobSummaryShape: Shape<JobSummary> = {
   name: (job) => job.name,
@@ -52,8 +52,7 @@ export const jobShape: Shape<Job> = {
     ['Description', job.description],
     ['Version', String(job.version)],
     ['Target', targetWords(job)],
-    ...Object.entries(job.handler.headers).map(([name, value]) => ['Header', `${name}: ${value}`] as const),
-    ['Body', job.handler.body ?? 'the input of the run, as JSON'],
+    ...httpFields(job.handler),
     ['Delivery', job.delivery],
     ['Attempts', `${job.retry.maxAttempts}, each at most ${durationWords(job.attemptTimeoutMs)}`],
     ['Backoff', backoffWords(job)],
@@ -61,6 +60,14 @@ export const jobShape: Shape<Job> = {
     ['Priority', String(job.priority)],
     ['Changed', timeWithDistance(job.updatedAt, clock)],
   ],
+}
+
+function httpFields(handler: Job['handler']): (readonly [string, string])[] {
+  if (handler.kind !== 'http') return []
+  return [
+    ...Object.entries(handler.headers).map(([name, value]) => ['Header', `${name}: ${value}`] as const),
+    ['Body', handler.body ?? 'the input of the run, as JSON'],
+  ]
 }
 
 function backoffWords({ retry }: Job): string {

@@ -96,6 +96,7 @@ export function startAttempt(options: AttemptOptions): RunningAttempt {
       httpStatus: answer?.httpStatus ?? null,
       response: answer?.response === undefined ? null : answer.response.replaceAll('\u0000', '\uFFFD'),
       responseTruncated: answer?.responseTruncated ?? false,
+      result: answer?.outcome === 'succeeded' ? answer.result : undefined,
     }
     return { end, abandoned: late }
   }
@@ -161,6 +162,7 @@ function judgeAnswer(
         error: { code: 'worker_stopped', message: `The worker stopped before the attempt ended.${ignored}` },
       }
     case undefined: {
+      if (answer?.outcome === 'canceled') return { ending: { kind: 'canceled' }, error: answer.error }
       const retryAfterMs = answer?.retryAfterMs
       return {
         ending: { kind: 'failed', retryable: answer?.retryable ?? true, retryAfterMs },

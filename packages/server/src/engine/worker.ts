@@ -48,6 +48,8 @@ export interface WorkerOptions {
   readonly events: EventSink
   /** The tag clock of this process learns from claims how far each queue is served. */
   readonly tags: Pick<TagClock, 'observeClaimed'>
+  /** The lane of what it claims from a queue; unset: that of the queue (domain/route.ts). */
+  readonly laneOf?: ((queue: string) => string) | undefined
   readonly host: string
   readonly version: string
   readonly queues: readonly string[] | '*'
@@ -131,7 +133,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const claimer = createClaimer({
     ...options,
     ...settings,
-    handlers: options.handlers.map((handler) => handler.kind),
+    routes: options.handlers.flatMap((handler) => handler.routes ?? [handler.kind]),
     session,
     slots,
     start: executor.start,

@@ -137,6 +137,7 @@ function openApp(logger: FastifyBaseLogger | undefined): FastifyInstance {
 
 function targetCheck({ checkTargetUrl, checkTargetHeaders }: ApiOptions['egress']) {
   return (handler: JobDefinition['handler']): void => {
+    if (handler.kind === 'function') return
     const urlFault = checkTargetUrl(handler.url)
     const faults = [...(urlFault === undefined ? [] : [urlFault]), ...checkTargetHeaders(handler.headers)]
     if (faults.length === 0) return

@@ -56,19 +56,22 @@ export function keyView(key: KeyRecord): Key {
 }
 
 export function jobView(job: JobRecord): Job {
-  const { headers, body } = job.definition.handler
+  const { handler } = job.definition
   const summary = jobSummaryView(job)
-  const handler = {
-    ...summary.handler,
+  if (handler.kind === 'function') return { ...summary, handler: { kind: 'function', name: handler.name } }
+  const { kind, url, method, headers, body } = handler
+  const shown = {
+    kind,
+    url,
+    method,
     headers: maskedHeaders(headers),
     ...(body === undefined ? {} : { body }),
   }
-  return { ...summary, handler }
+  return { ...summary, handler: shown }
 }
 
 export function jobSummaryView(job: JobSummaryRecord): JobSummary {
   const { handler, retry, attemptTimeoutMs, delivery, queue, priority } = job.definition
-  const { kind, url, method } = handler
   const { maxAttempts, backoff, baseMs, capMs, jitter } = retry
   // spelled out, because the database keeps the keys of a JSON object in an order of its own
   return {
@@ -76,7 +79,7 @@ export function jobSummaryView(job: JobSummaryRecord): JobSummary {
     name: job.name,
     description: job.description,
     version: job.version,
-    handler: { kind, url, method },
+    handler: handlerSummary(handler),
     retry: { maxAttempts, backoff, baseMs, capMs, jitter },
     attemptTimeoutMs,
     delivery,
@@ -85,6 +88,11 @@ export function jobSummaryView(job: JobSummaryRecord): JobSummary {
     createdAt: iso(job.createdAtMs),
     updatedAt: iso(job.updatedAtMs),
   }
+}
+
+function handlerSummary(handler: JobSummaryRecord['definition']['handler']): JobSummary['handler'] {
+  if (handler.kind === 'function') return { kind: 'function', name: handler.name }
+  return { kind: 'http', url: handler.url, method: handler.method }
 }
 
 /** How many planned times one schedule in full shows. */
@@ -224,6 +232,7 @@ function presentView(present: PresentAttempt): Attempt {
     response: null,
     responseTruncated: false,
     responseCapBytes: maxCapturedBytes,
+    result: null,
     retryAt: null,
     workerId: present.sessionId,
     leaseEpoch: present.leaseEpoch,
@@ -243,6 +252,7 @@ function attemptView(attempt: AttemptRecord): Attempt {
     response: attempt.response,
     responseTruncated: attempt.responseTruncated,
     responseCapBytes: maxCapturedBytes,
+    result: attempt.result,
     retryAt: isoOrNull(attempt.retryAtMs),
     workerId: attempt.sessionId,
     leaseEpoch: attempt.leaseEpoch,

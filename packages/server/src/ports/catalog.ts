@@ -6,6 +6,8 @@
  */
 import type {
   AttemptOutcome,
+  FunctionHandlerDefinition,
+  HttpHandlerDefinition,
   JobDefinition,
   JsonValue,
   OccurrenceOutcome,
@@ -148,7 +150,7 @@ export interface JobRecord {
 /** Without headers and body of the handler. */
 export interface JobSummaryRecord extends Omit<JobRecord, 'definition'> {
   readonly definition: Omit<JobDefinition, 'handler'> & {
-    readonly handler: Pick<JobDefinition['handler'], 'kind' | 'url' | 'method'>
+    readonly handler: Pick<HttpHandlerDefinition, 'kind' | 'url' | 'method'> | FunctionHandlerDefinition
   }
 }
 
@@ -304,6 +306,8 @@ export interface AttemptRecord {
   readonly httpStatus: number | null
   readonly response: string | null
   readonly responseTruncated: boolean
+  /** Null where there is none. */
+  readonly result: JsonValue
   readonly retryAtMs: number | null
   readonly sessionId: string | null
   readonly leaseEpoch: number

@@ -2,7 +2,14 @@
  * Sessions and the ends of attempts. Every write to a run names its lease epoch; a stale one changes nothing
  * and is answered as such. Every write may be repeated when its answer was lost.
  */
-import type { AttemptOutcome, Delivery, JobDefinition, RunReason, TerminalRunState } from '@belfry/contract'
+import type {
+  AttemptOutcome,
+  Delivery,
+  JobDefinition,
+  JsonValue,
+  RunReason,
+  TerminalRunState,
+} from '@belfry/contract'
 
 /**
  * How one attempt ended and where that leaves the run: terminal, or due again after a pause. Instants epoch
@@ -26,6 +33,8 @@ export interface AttemptEnd {
   readonly httpStatus: number | null
   readonly response: string | null
   readonly responseTruncated: boolean
+  /** What a function answered; undefined: nothing. */
+  readonly result?: JsonValue | undefined
 }
 
 /** What an end led to: `runState` null means that the run waits for its next attempt. */

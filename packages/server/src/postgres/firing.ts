@@ -2,6 +2,7 @@
  * The firing transaction on Postgres: turns the engine's decisions into arrays for one statement, and its
  * answer back. What makes it safe stands in ports/firing.ts and, step by step, with the statement.
  */
+import { laneOf } from '../domain/route.ts'
 import type { Firing, SchedulePlan, TimerFire } from '../ports/firing.ts'
 import type { Database } from './database.ts'
 import { fireTimers, type PlanRow, releaseDelayed, schedulePlans } from './statements/firing.ts'
@@ -85,7 +86,7 @@ function toPlan(row: PlanRow): SchedulePlan {
     jitterMs: row.jitter_ms,
     catchUp: row.catch_up,
     overlap: row.overlap,
-    queue: row.queue,
+    queue: laneOf(row.queue, row.handler),
     priority: row.priority,
     tenantWeight: row.weight,
   }

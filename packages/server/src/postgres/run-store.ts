@@ -125,6 +125,7 @@ function toColumns(ends: readonly AttemptEnd[]): EndColumns {
     ends.map((end) => end.httpStatus),
     ends.map((end) => end.response),
     ends.map((end) => end.responseTruncated),
+    ends.map((end) => (end.result === undefined ? null : JSON.stringify(end.result))),
   ]
 }
 

@@ -3,7 +3,7 @@
  * stands, so nothing is written here but the places.
  */
 import { BelfryError, maxShownAttempts } from '@belfry/contract'
-import { makeRun, wantedStart } from '../../engine/catalog/run-maker.ts'
+import { laneOfRun, makeRun, wantedStart } from '../../engine/catalog/run-maker.ts'
 import type { CatalogTx, RunRecord } from '../../ports/catalog.ts'
 import type { Effect, Endpoints } from '../endpoint.ts'
 import { readCursor, readNumber } from '../cursor.ts'
@@ -26,7 +26,7 @@ export const runEndpoints: RunEndpoints = {
       const template = await tx.runs.templateByJobName(body.job)
       if (template === undefined) throw noSuchJob(body.job, await tx.jobs.names(suggestionLimit))
       const parts = { ids: tools.ids, tags: tools.tags, tenantId: credential.tenantId, nowMs }
-      await tools.tags.ready([body.queue ?? template.definition.queue])
+      await tools.tags.ready([laneOfRun(template, credential.tenantId, body.queue)])
       const run = makeRun(parts, template, {
         source: 'manual',
         scheduleId: null,

@@ -5,7 +5,7 @@
 import type { ScheduleCreate } from '@belfry/contract'
 import { jobDefinitionSchema, maxShownAttempts } from '@belfry/contract'
 import { shardOf } from '../../domain/shard.ts'
-import { makeRun } from '../../engine/catalog/run-maker.ts'
+import { laneOfRun, makeRun } from '../../engine/catalog/run-maker.ts'
 import { planEdit, planNewSchedule, planPause, planResume } from '../../engine/catalog/schedule-editor.ts'
 import { previewOf } from '../../engine/catalog/schedule-preview.ts'
 import type { CatalogTx, ScheduleChange, ScheduleRecord, ScheduleSummaryRecord } from '../../ports/catalog.ts'
@@ -115,7 +115,7 @@ export const scheduleEndpoints: ScheduleEndpoints = {
         nowMs: await tx.nowMs(),
       }
       const input = body.input === undefined ? schedule.input : body.input
-      await tools.tags.ready([template.definition.queue])
+      await tools.tags.ready([laneOfRun(template, credential.tenantId, undefined)])
       const run = makeRun(parts, template, {
         source: 'trigger',
         scheduleId: schedule.id,

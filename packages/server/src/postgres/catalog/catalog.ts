@@ -32,9 +32,9 @@ export function createPostgresCatalog(options: { db: Database; timeoutMs?: numbe
       transact('belfry_app', access, (tx) => {
         const catalog: CatalogTx = {
           ...common(tx, access),
-          jobs: createJobStore(tx),
+          jobs: createJobStore(tx, access.tenantId),
           schedules: createScheduleStore(tx),
-          runs: createRunCatalog(tx),
+          runs: createRunCatalog(tx, access.tenantId),
           keys: createKeyStore(tx, access.tenantId),
         }
         return work(catalog)

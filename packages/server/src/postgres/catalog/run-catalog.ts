@@ -12,6 +12,7 @@ import type {
   RunState,
 } from '@belfry/contract'
 import { isTerminal } from '@belfry/contract'
+import { routeOf } from '../../domain/route.ts'
 import type {
   AttemptRecord,
   Found,
@@ -29,7 +30,7 @@ import type { AttemptJson, ListedRunRow, RunRow, RunSummaryRow } from '../statem
 import * as statements from '../statements/runs.ts'
 import { isoOf, isoOrNull, lastId, msOf, msOrNull, only } from './values.ts'
 
-export function createRunCatalog(tx: Transaction): RunCatalog {
+export function createRunCatalog(tx: Transaction, tenantId: string): RunCatalog {
   const template = (rows: readonly RunTemplateRow[]): RunTemplate | undefined => rows.map(runTemplate)[0]
   return {
     templateByJobId: async (jobId) => template(await tx.query(findRunTemplateById, [jobId])),
@@ -46,7 +47,7 @@ export function createRunCatalog(tx: Transaction): RunCatalog {
         run.priority,
         run.input === undefined ? null : JSON.stringify(run.input),
         isoOf(run.dueAtMs),
-        from.definition.handler.kind,
+        routeOf(from.definition.handler, tenantId),
         from.definition.attemptTimeoutMs,
       ] as const
       if (start.kind === 'delayed') return only(await tx.query(statements.insertDelayedRun, common))
@@ -172,10 +173,11 @@ function runRecord(row: RunRow): RunRecord {
 }
 
 function attemptRecord(attempt: AttemptJson): AttemptRecord {
-  const { startedAt, endedAt, retryAt, outcome, ...same } = attempt
+  const { startedAt, endedAt, retryAt, outcome, result, ...same } = attempt
   return {
     ...same,
     outcome: outcome as AttemptOutcome,
+    result: result as JsonValue,
     startedAtMs: Date.parse(startedAt),
     endedAtMs: Date.parse(endedAt),
     retryAtMs: retryAt === null ? null : Date.parse(retryAt),

@@ -17,6 +17,7 @@ export interface PlanRow {
   readonly catch_up: { policy: 'latest' | 'all' | 'none'; windowMs: number; maxRuns: number }
   readonly overlap: 'skip' | 'allow'
   readonly queue: string
+  readonly handler: string
   readonly priority: number
   readonly weight: number
 }
@@ -28,7 +29,7 @@ export const schedulePlans = statement<PlanRow, [scheduleIds: readonly string[]]
   SELECT s.id, s.tenant_id, s.gen::float8 AS gen, s.version, s.spec, s.zone,
          (extract(epoch FROM s.start_at) * 1000)::float8 AS start_ms,
          (extract(epoch FROM s.end_at) * 1000)::float8 AS end_ms,
-         s.jitter_ms, s.catch_up, s.overlap, j.queue, j.priority, t.weight
+         s.jitter_ms, s.catch_up, s.overlap, j.queue, j.handler, j.priority, t.weight
   FROM belfry.schedule AS s
   JOIN belfry.job AS j ON j.id = s.job_id AND j.tenant_id = s.tenant_id
   JOIN belfry.tenant AS t ON t.id = s.tenant_id

@@ -15,7 +15,7 @@ type NewRun = readonly [
   priority: number,
   input: string | null,
   dueAt: string,
-  handler: string,
+  route: string,
   timeoutMs: number,
 ]
 
@@ -118,6 +118,7 @@ export type AttemptJson = {
   httpStatus: number | null
   response: string | null
   responseTruncated: boolean
+  result: unknown
   retryAt: string | null
   sessionId: string | null
   leaseEpoch: number
@@ -149,7 +150,8 @@ SELECT ${columns}, r.input IS NOT NULL AS has_input, r.input,
   (SELECT coalesce(jsonb_agg(jsonb_build_object(
      'number', a.number, 'outcome', a.outcome, 'startedAt', a.started_at, 'endedAt', a.ended_at,
      'errorCode', a.error_code, 'errorMessage', a.error_message, 'httpStatus', a.http_status,
-     'response', a.response, 'responseTruncated', a.response_truncated, 'retryAt', a.retry_at,
+     'response', a.response, 'responseTruncated', a.response_truncated, 'result', a.result,
+     'retryAt', a.retry_at,
      'sessionId', a.session_id, 'leaseEpoch', a.lease_epoch) ORDER BY a.number = 0 DESC, a.number DESC), '[]')
    FROM (
      SELECT * FROM belfry.attempt
