@@ -12,6 +12,7 @@
 --   0007_partitions
 --   0008_queue_progress
 --   0009_functions
+--   0010_workers
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -40,6 +41,8 @@ BEGIN
        WHERE id >= belfry.uuid_floor(since::timestamptz) ORDER BY id LIMIT 1),
       (SELECT belfry.uuid_day(run_id) FROM belfry.attempt_default
        WHERE run_id >= belfry.uuid_floor(since::timestamptz) ORDER BY run_id LIMIT 1),
+      (SELECT belfry.uuid_day(run_id) FROM belfry.run_log_default
+       WHERE run_id >= belfry.uuid_floor(since::timestamptz) ORDER BY run_id LIMIT 1),
       (SELECT scheduled_for::date FROM belfry.occurrence_default
        WHERE scheduled_for >= since::timestamptz ORDER BY scheduled_for LIMIT 1));
     EXIT WHEN day IS NULL OR day > last_day;
@@ -64,7 +67,7 @@ DECLARE
   high uuid := belfry.uuid_floor((day + 1)::timestamptz);
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('belfry.partitions', 0));
-  FOREACH parent IN ARRAY ARRAY['attempt', 'occurrence', 'run'] LOOP
+  FOREACH parent IN ARRAY ARRAY['run_log', 'attempt', 'occurrence', 'run'] LOOP
     child := parent || '_' || to_char(day, 'YYYYMMDD');
     CONTINUE WHEN to_regclass('belfry.' || child) IS NULL;
     CONTINUE WHEN parent <> 'occurrence' AND (
@@ -105,10 +108,10 @@ DECLARE
   high text;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('belfry.partitions', 0));
-  FOREACH parent IN ARRAY ARRAY['run', 'attempt', 'occurrence'] LOOP
+  FOREACH parent IN ARRAY ARRAY['run', 'attempt', 'run_log', 'occurrence'] LOOP
     child := parent || '_' || to_char(day, 'YYYYMMDD');
     CONTINUE WHEN to_regclass('belfry.' || child) IS NOT NULL;
-    key := CASE parent WHEN 'run' THEN 'id' WHEN 'attempt' THEN 'run_id' ELSE 'scheduled_for' END;
+    key := CASE parent WHEN 'run' THEN 'id' WHEN 'occurrence' THEN 'scheduled_for' ELSE 'run_id' END;
     IF parent = 'occurrence' THEN
       low := day::text || ' 00:00:00+00';
       high := (day + 1)::text || ' 00:00:00+00';
@@ -141,7 +144,7 @@ AS $function$
     FROM pg_inherits i
     JOIN pg_class c ON c.oid = i.inhrelid
     JOIN pg_class p ON p.oid = i.inhparent
-    WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'occurrence')
+    WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'run_log', 'occurrence')
       AND c.relname ~ '_[0-9]{8}$'
     GROUP BY 1
   ), last AS (
@@ -154,7 +157,7 @@ AS $function$
     SELECT 3, day FROM belfry.days_in_default(first_kept, today + 366, most) AS day
   )
   SELECT day FROM wanted
-  WHERE day NOT IN (SELECT day FROM made WHERE tables = 3)
+  WHERE day NOT IN (SELECT day FROM made WHERE tables = 4)
   GROUP BY day ORDER BY min(urgency), day LIMIT most
 $function$
 ;
@@ -180,6 +183,13 @@ DECLARE
 BEGIN
   DELETE FROM belfry.occurrence_default WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM belfry.occurrence_default WHERE scheduled_for < first_kept::timestamptz LIMIT most));
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  total := total + deleted;
+  DELETE FROM belfry.run_log_default WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM belfry.run_log_default AS past WHERE run_id < bound
+      AND NOT EXISTS (SELECT FROM belfry.ready WHERE ready.run_id = past.run_id)
+      AND NOT EXISTS (SELECT FROM belfry.delayed WHERE delayed.run_id = past.run_id)
+    LIMIT most));
   GET DIAGNOSTICS deleted = ROW_COUNT;
   total := total + deleted;
   DELETE FROM belfry.attempt_default WHERE ctid = ANY (ARRAY(
@@ -249,11 +259,13 @@ CREATE TABLE belfry.api_key (
   expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
   last_used_at timestamp with time zone,
+  queues text[],
   CONSTRAINT api_key_pkey PRIMARY KEY (id),
   CONSTRAINT api_key_prefix_key UNIQUE (prefix),
   CONSTRAINT api_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
   CONSTRAINT api_key_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
-  CONSTRAINT api_key_scopes_check CHECK (((cardinality(scopes) > 0) AND (scopes <@ ARRAY['read'::text, 'enqueue'::text, 'operate'::text, 'admin'::text, 'platform'::text]))),
+  CONSTRAINT api_key_queues_check CHECK ((cardinality(queues) > 0)),
+  CONSTRAINT api_key_scopes_check CHECK (((cardinality(scopes) > 0) AND (scopes <@ ARRAY['read'::text, 'enqueue'::text, 'operate'::text, 'admin'::text, 'platform'::text, 'worker'::text]))),
   CONSTRAINT api_key_secret_hash_check CHECK ((length(secret_hash) = 32))
 );
 CREATE INDEX api_key_list ON belfry.api_key USING btree (tenant_id, id);
@@ -462,6 +474,7 @@ CREATE TABLE belfry.ready (
   claimed_at timestamp with time zone,
   deadline timestamp with time zone,
   cancel_requested_at timestamp with time zone,
+  progress jsonb,
   CONSTRAINT ready_pkey PRIMARY KEY (run_id),
   CONSTRAINT ready_check CHECK (((session_id IS NULL) = (deadline IS NULL))),
   CONSTRAINT ready_check1 CHECK (((session_id IS NULL) = (claimed_at IS NULL)))
@@ -505,6 +518,30 @@ GRANT INSERT, SELECT ON belfry.run TO belfry_engine;
 CREATE TABLE belfry.run_default PARTITION OF belfry.run DEFAULT;
 ALTER TABLE belfry.run_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY owner ON belfry.run_default TO CURRENT_USER USING (true) WITH CHECK (true);
+
+CREATE TABLE belfry.run_log (
+  run_id uuid NOT NULL,
+  number integer NOT NULL,
+  first_line integer NOT NULL,
+  last_line integer NOT NULL,
+  tenant_id uuid NOT NULL,
+  lines jsonb NOT NULL,
+  total_bytes integer NOT NULL,
+  full_after boolean NOT NULL DEFAULT false,
+  CONSTRAINT run_log_pkey PRIMARY KEY (run_id, number, first_line),
+  CONSTRAINT run_log_check CHECK ((last_line >= first_line)),
+  CONSTRAINT run_log_first_line_check CHECK ((first_line >= 0)),
+  CONSTRAINT run_log_number_check CHECK ((number > 0))
+) PARTITION BY RANGE (run_id);
+ALTER TABLE belfry.run_log ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.run_log FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.run_log TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT ON belfry.run_log TO belfry_engine;
+GRANT SELECT ON belfry.run_log TO belfry_app;
+
+CREATE TABLE belfry.run_log_default PARTITION OF belfry.run_log DEFAULT;
+ALTER TABLE belfry.run_log_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY owner ON belfry.run_log_default TO CURRENT_USER USING (true) WITH CHECK (true);
 
 CREATE TABLE belfry.schedule (
   id uuid NOT NULL,
@@ -565,9 +602,17 @@ CREATE TABLE belfry.session (
   started_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   heartbeat_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   expires_at timestamp with time zone NOT NULL,
+  tenant_id uuid,
+  api_key_id uuid,
+  functions text[],
   CONSTRAINT session_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50);
+CREATE INDEX session_tenant ON belfry.session USING btree (tenant_id, id) WHERE (tenant_id IS NOT NULL);
+ALTER TABLE belfry.session ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.session FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.session TO belfry_engine USING (true) WITH CHECK (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.session TO belfry_engine;
+GRANT SELECT ON belfry.session TO belfry_app;
 
 CREATE TABLE belfry.shard_term (
   shard smallint NOT NULL,

@@ -62,6 +62,16 @@ async function seed(tenantId: string, jobId: string, runId: string): Promise<voi
       [tenantId, newId()],
     ],
   ]
+  rows.push([
+    `INSERT INTO belfry.run_log (run_id, number, first_line, last_line, tenant_id, lines, total_bytes)
+       VALUES ($1, 1, 0, 0, $2, '[]', 2)`,
+    [newId(), tenantId],
+  ])
+  rows.push([
+    `INSERT INTO belfry.session (id, host, version, queues, slots, expires_at, tenant_id, functions)
+       VALUES ($1, 'h', 'v', '{q}', 1, now() + interval '1 hour', $2, '{f}')`,
+    [newId(), tenantId],
+  ])
   for (const [text, params] of rows) await fixture.database.sql(text, params)
 }
 
@@ -149,7 +159,9 @@ describe('the app role', () => {
     for (const text of [
       'UPDATE belfry.ready SET lease_epoch = 0',
       'UPDATE belfry.ready SET session_id = NULL',
-      'SELECT * FROM belfry.session',
+      'UPDATE belfry.session SET expires_at = now()',
+      'DELETE FROM belfry.session',
+      'SELECT * FROM belfry.queue_progress',
       'SELECT belfry.drop_partitions(current_date)',
       'DELETE FROM belfry.attempt',
       'DELETE FROM belfry.run',
@@ -202,6 +214,7 @@ const engineGrants: Readonly<Record<string, string>> = {
   ready: 'DELETE INSERT SELECT UPDATE',
   run: 'INSERT SELECT',
   schedule: 'SELECT UPDATE(gen,state,updated_at,version)',
+  run_log: 'INSERT SELECT',
   scheduler_node: 'DELETE INSERT SELECT UPDATE',
   session: 'DELETE INSERT SELECT UPDATE',
   shard_term: 'SELECT UPDATE',

@@ -33,12 +33,15 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'sessions.ts': ['belfry_engine'],
   'timers.ts': ['belfry_engine'],
   'transaction.ts': ['belfry'],
+  'workers.ts': ['belfry_engine'],
 }
 /** By name, where it is otherwise than for the rest of its file. */
 const usersOfStatement: Readonly<Record<string, readonly Role[]>> = {
   key_insert: ['belfry_app', 'belfry_platform'],
   key_list: ['belfry_app'],
   key_revoke: ['belfry_app'],
+  worker_list: ['belfry_app'],
+  worker_list_log_chunks: ['belfry_app'],
 }
 
 const folder = new URL('../../packages/server/src/postgres/statements/', import.meta.url)
@@ -167,8 +170,8 @@ function describeStatements(connect: (user: 'postgres' | 'belfry') => Promise<pg
     expect(await fault('belfry_app', 'SELECT 1 FROM belfry.nothing WHERE id = $1')).toMatch(/does not exist/)
     expect(await fault('belfry_app', 'SELECT id FROM belfry.job WHERE name =')).toMatch(/syntax error/)
     expect(await fault('belfry_app', 'SELECT $2::int AS gap')).toMatch(/could not determine data type/)
-    expect(await fault('belfry_app', 'SELECT id FROM belfry.session')).toMatch(
-      /permission denied for table session/,
+    expect(await fault('belfry_app', 'SELECT queue FROM belfry.queue_progress')).toMatch(
+      /permission denied for table queue_progress/,
     )
     expect(await fault('belfry_app', 'UPDATE belfry.ready SET tag = $1')).toMatch(/permission denied/)
     expect(await fault('belfry_app', 'SELECT belfry.drop_partitions($1)')).toMatch(

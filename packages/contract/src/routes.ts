@@ -10,6 +10,7 @@ import type { ErrorCode } from './errors.ts'
 import * as jobs from './jobs.ts'
 import * as runs from './runs.ts'
 import * as schedules from './schedules.ts'
+import { workerRoutes } from './worker-routes.ts'
 
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -363,6 +364,7 @@ export const routes = {
     effect: 'change',
     errors: ['not_found', 'invalid_state'],
   },
+  ...workerRoutes,
 } as const satisfies Record<string, Route>
 
 export type RouteName = keyof typeof routes

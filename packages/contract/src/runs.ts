@@ -59,6 +59,9 @@ export const attemptSchema = z
     retryAt: instantSchema.nullable().meta({ description: 'When the next attempt becomes due' }),
     workerId: idSchema.nullable().meta({ description: 'Session of the worker' }),
     leaseEpoch: z.int(),
+    progress: jsonValueSchema.meta({
+      description: 'What the running attempt last said of its progress; null otherwise',
+    }),
   })
   .meta({ id: 'Attempt' })
 export type Attempt = z.infer<typeof attemptSchema>

@@ -60,6 +60,7 @@ export const attempt = (more: Partial<Attempt> = {}): Attempt => ({
   retryAt: null,
   workerId: null,
   leaseEpoch: 1,
+  progress: null,
   ...more,
 })
 
@@ -149,6 +150,7 @@ const key = (name: string, more: Partial<Key>): Key => ({
   name,
   prefix: 'blf_abcd',
   scopes: ['read'],
+  queues: null,
   createdAt: madeAt,
   expiresAt: null,
   revokedAt: null,

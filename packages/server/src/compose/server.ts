@@ -13,8 +13,10 @@ import { createSystemIds, systemRandom } from '../adapters/system/ids.ts'
 import { openZoneSource } from '../adapters/zones/zone-source.ts'
 import { connectionShares } from '../config/connection-shares.ts'
 import type { Config } from '../config/schema.ts'
+import { createDatabaseClock } from '../engine/database-clock.ts'
 import { createFairTags } from '../engine/fair-tags.ts'
 import { createLocalHints } from '../engine/local-hints.ts'
+import { createWorkerGate } from '../engine/workers/worker-gate.ts'
 import type { Api } from '../http/api.ts'
 import { createApi } from '../http/api.ts'
 import type { EgressAgent } from '../ports/egress.ts'
@@ -29,6 +31,9 @@ import { createSchemaCheck } from '../postgres/migrate.ts'
 import { checkWritable } from '../postgres/writable.ts'
 import type { PoolStats } from '../postgres/pool.ts'
 import { createPostgresQueueProgress } from '../postgres/queue-progress.ts'
+import { createPostgresRunQueue } from '../postgres/run-queue.ts'
+import { createPostgresRunStore } from '../postgres/run-store.ts'
+import { createPostgresWorkerStore } from '../postgres/worker-store.ts'
 import { createAuthenticator, keyMint } from '../security/credentials.ts'
 import { createEgress } from '../security/egress/egress.ts'
 import { createEventLog } from '../telemetry/event-log.ts'
@@ -150,6 +155,16 @@ function assemble(config: Config, logger: Logger, store: Store, metrics: Metrics
   const shared = { ids, hints, egress, events, tags, zones: openZoneSource() }
   const timing = { clock: systemClock, random: systemRandom }
   const engine = createEngine({ ...shared, ...timing, config, db: db ?? leases, leases })
+  const gate = createWorkerGate({
+    ...shared,
+    ...timing,
+    leaseMs: config.leaseMs,
+    heartbeatMs: config.heartbeatMs,
+    databaseClock: createDatabaseClock(systemClock),
+    queue: createPostgresRunQueue(db ?? api ?? leases),
+    store: createPostgresRunStore({ db: db ?? api ?? leases, heartbeats: leases }),
+    workers: createPostgresWorkerStore(db ?? api ?? leases),
+  })
   const pools = [leases, api, db].filter((each) => each !== undefined)
   readGauges(metrics, pools, engine)
   return {
@@ -161,7 +176,7 @@ function assemble(config: Config, logger: Logger, store: Store, metrics: Metrics
     ],
     hints,
     egress,
-    createApi: api && (() => openApi(api, metrics, logger, shared)),
+    createApi: api && (() => openApi(api, metrics, logger, { ...shared, gate })),
   }
 }
 
@@ -169,7 +184,7 @@ function openApi(
   db: Database,
   metrics: Metrics,
   logger: Logger,
-  shared: Pick<Parameters<typeof createApi>[0], 'ids' | 'hints' | 'egress' | 'tags' | 'zones'> & {
+  shared: Pick<Parameters<typeof createApi>[0], 'ids' | 'hints' | 'egress' | 'tags' | 'zones' | 'gate'> & {
     events: EventSink
   },
 ): Promise<Api> {

@@ -44,7 +44,7 @@ export interface IntakeParts {
   readonly shares: QueueShares
   readonly marks: LowWaterMarks
   readonly definitions: DefinitionCache
-  readonly strays: Strays
+  readonly strays: Pick<Strays, 'giveBack' | 'suspect'>
 }
 
 /** Answers a function that claims and starts; it answers how many runs it claimed. */

@@ -8,6 +8,7 @@ import { BelfryError, maxBodyBytes } from '@belfry/contract'
 import Fastify, { LogController } from 'fastify'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { FairTags } from '../engine/fair-tags.ts'
+import type { WorkerGate } from '../engine/workers/worker-gate.ts'
 import type { Catalog } from '../ports/catalog.ts'
 import type { Authenticator, KeyMint } from '../ports/credentials.ts'
 import type { EgressAgent } from '../ports/egress.ts'
@@ -23,6 +24,7 @@ import { answerTheRest, refuseRawRequest } from './plugins/fallbacks.ts'
 import { takeJsonBodies } from './plugins/json-body.ts'
 import { describeApi, serveDescription } from './plugins/openapi.ts'
 import { frameRequests, requestIdOf } from './plugins/request-frame.ts'
+import { watchSilentConnections } from './plugins/silent-connections.ts'
 import { takeWholeBodies } from './plugins/whole-bodies.ts'
 import { sendProblem } from './problem.ts'
 import { registerRoutes } from './registry.ts'
@@ -30,6 +32,7 @@ import { accessEndpoints } from './routes/access.ts'
 import { jobEndpoints } from './routes/jobs.ts'
 import { runEndpoints } from './routes/runs.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
+import { workerEndpoints } from './routes/workers.ts'
 
 export interface ApiOptions {
   readonly version: string
@@ -41,11 +44,16 @@ export interface ApiOptions {
   readonly tags: Pick<FairTags, 'next' | 'ready'>
   readonly hints: Pick<Hints, 'publish'>
   readonly events: EventSink
+  /** What workers outside reach of the engine. */
+  readonly gate: WorkerGate
   /** Judges targets when they are stored; the call itself is judged again when it is made. */
   readonly egress: Pick<EgressAgent, 'checkTargetUrl' | 'checkTargetHeaders'>
   readonly logger?: FastifyBaseLogger | undefined
   readonly observer?: RequestObserver | undefined
-  /** Default: 6,000 requests a key, 64 of them at once; 300 failed attempts an address. */
+  /**
+   * Default: 6,000 requests a key, 64 of them at once; for workers 120,000 and 2,000; 300 failed attempts an
+   * address.
+   */
   readonly limits?: Partial<RateLimits> | undefined
   /** Checks every answer against its schema: for tests. */
   readonly checkResponses?: boolean | undefined
@@ -62,7 +70,21 @@ export interface Api {
   close(): Promise<void>
 }
 
-const endpoints: Endpoints = { ...accessEndpoints, ...jobEndpoints, ...scheduleEndpoints, ...runEndpoints }
+const endpoints: Endpoints = {
+  ...accessEndpoints,
+  ...jobEndpoints,
+  ...scheduleEndpoints,
+  ...runEndpoints,
+  ...workerEndpoints,
+}
+
+const defaultLimits: RateLimits = {
+  perKeyPerMinute: 6_000,
+  perWorkerKeyPerMinute: 120_000,
+  failuresPerMinute: 300,
+  inFlightPerKey: 64,
+  inFlightPerWorkerKey: 2_000,
+}
 
 const requestTimeoutMs = 30_000
 const keepAliveMs = 72_000
@@ -70,11 +92,12 @@ const keepAliveMs = 72_000
 export async function createApi(options: ApiOptions): Promise<Api> {
   let draining = false
   const app = openApp(options.logger)
+  const endSilent = watchSilentConnections(app)
   takeJsonBodies(app)
   takeWholeBodies(app)
   answerTheRest(app)
   await frameRequests(app, { observer: options.observer, draining: () => draining })
-  const limits = { perKeyPerMinute: 6_000, failuresPerMinute: 300, inFlightPerKey: 64, ...options.limits }
+  const limits = { ...defaultLimits, ...options.limits }
   await guardRoutes(app, { authenticator: options.authenticator, limits })
   await describeApi(app, options.version)
   const { ids, tags, mint, zones, catalog } = options
@@ -83,7 +106,9 @@ export async function createApi(options: ApiOptions): Promise<Api> {
     endpoints,
     tools: { ids, tags, mint, zones, checkTarget: targetCheck(options.egress) },
     makeKnown: makeKnown(options),
+    gate: options.gate,
     inFlightPerKey: limits.inFlightPerKey,
+    inFlightPerWorkerKey: limits.inFlightPerWorkerKey,
     checkResponses: options.checkResponses ?? false,
   })
   serveDescription(app)
@@ -97,6 +122,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
 
   const drain = (): void => {
     draining = true
+    options.gate.drain()
   }
   return {
     app,
@@ -105,6 +131,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
       app.listen(address).catch((error: unknown) => Promise.reject(listenFault(error, address))),
     async close() {
       drain()
+      endSilent()
       await app.close()
     },
   }

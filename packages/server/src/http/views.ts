@@ -13,9 +13,11 @@ import type {
   Schedule,
   SchedulePreviewed,
   ScheduleSummary,
+  RunLog,
   Tenant,
+  WorkerView,
 } from '@belfry/contract'
-import { maxCapturedBytes, maxShownAttempts } from '@belfry/contract'
+import { maxCapturedBytes, maxLogBytes, maxShownAttempts } from '@belfry/contract'
 import type { Preview } from '../engine/catalog/schedule-preview.ts'
 import { readingOf } from '../engine/catalog/timing-notes.ts'
 import type { ScheduleWarning } from '../domain/schedule/schedule-warnings.ts'
@@ -32,6 +34,7 @@ import type {
   ScheduleSummaryRecord,
   TenantRecord,
 } from '../ports/catalog.ts'
+import type { LogChunkRecord, WorkerRecord } from '../ports/worker-catalog.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import { maskedHeaders } from './secret-headers.ts'
 
@@ -48,6 +51,7 @@ export function keyView(key: KeyRecord): Key {
     name: key.name,
     prefix: key.prefix,
     scopes: [...key.scopes],
+    queues: key.queues === null ? null : [...key.queues],
     createdAt: iso(key.createdAtMs),
     expiresAt: isoOrNull(key.expiresAtMs),
     revokedAt: isoOrNull(key.revokedAtMs),
@@ -236,6 +240,7 @@ function presentView(present: PresentAttempt): Attempt {
     retryAt: null,
     workerId: present.sessionId,
     leaseEpoch: present.leaseEpoch,
+    progress: present.progress,
   }
 }
 
@@ -256,5 +261,42 @@ function attemptView(attempt: AttemptRecord): Attempt {
     retryAt: isoOrNull(attempt.retryAtMs),
     workerId: attempt.sessionId,
     leaseEpoch: attempt.leaseEpoch,
+    progress: null,
+  }
+}
+
+export function workerView(worker: WorkerRecord): WorkerView {
+  return {
+    id: worker.id,
+    host: worker.host,
+    version: worker.version,
+    queues: [...worker.queues],
+    functions: [...worker.functions],
+    slots: worker.slots,
+    held: worker.held,
+    startedAt: iso(worker.startedAtMs),
+    heartbeatAt: iso(worker.heartbeatAtMs),
+    expiresAt: iso(worker.expiresAtMs),
+  }
+}
+
+/** A page of a log: of its chunks, read with one more than it shows, the lines after the given one. */
+export function runLogView(
+  chunks: readonly LogChunkRecord[],
+  attempt: number | null,
+  after: number,
+  limit: number,
+): RunLog {
+  const shown = chunks.slice(0, limit)
+  const lines = shown.flatMap(({ firstLine, lines: all }) =>
+    all.map((line, index) => ({ number: firstLine + index, ...line })),
+  )
+  return {
+    attempt: chunks[0]?.attempt ?? attempt,
+    lines: lines.filter((line) => line.number > after),
+    lastLine: shown.at(-1)?.lastLine ?? after,
+    more: chunks.length > limit,
+    full: shown.at(-1)?.fullAfter ?? false,
+    logCapBytes: maxLogBytes,
   }
 }

@@ -21,6 +21,7 @@ import type {
 } from '@belfry/contract'
 import type { PlannedTime } from '../domain/firing.ts'
 import type { StoredSpec } from '../domain/stored-spec.ts'
+import type { WorkerCatalog } from './worker-catalog.ts'
 
 /** For whom a transaction acts. */
 export interface Access {
@@ -48,6 +49,7 @@ export interface CatalogTx extends CommonTx {
   readonly schedules: ScheduleStore
   readonly runs: RunCatalog
   readonly keys: KeyStore
+  readonly workers: WorkerCatalog
 }
 
 export interface PlatformTx extends CommonTx {
@@ -103,6 +105,7 @@ export interface TenantRecord {
 export interface KeyRecord {
   readonly id: string
   readonly name: string
+  readonly queues: readonly string[] | null
   readonly prefix: string
   readonly scopes: readonly Scope[]
   readonly createdAtMs: number
@@ -114,6 +117,8 @@ export interface KeyRecord {
 export interface NewKey {
   readonly id: string
   readonly name: string
+  /** Queues that a worker with it may serve; null: every one. */
+  readonly queues: readonly string[] | null
   readonly prefix: string
   readonly secretHash: Uint8Array
   readonly scopes: readonly Scope[]
@@ -343,6 +348,8 @@ export interface PresentAttempt {
   readonly startedAtMs: number
   readonly sessionId: string
   readonly leaseEpoch: number
+  /** What it last said of its progress; null: nothing. */
+  readonly progress: JsonValue
 }
 
 export interface RunRecord extends RunSummaryRecord {

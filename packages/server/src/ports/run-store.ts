@@ -51,6 +51,13 @@ export interface SessionRenewal {
   readonly nowMs: number
 }
 
+export interface SessionOwner {
+  readonly tenantId: string
+  /** Null: it was opened beside the API. */
+  readonly keyId: string | null
+  readonly functions: readonly string[]
+}
+
 export interface HeldRun {
   readonly runId: string
   readonly leaseEpoch: number
@@ -82,8 +89,16 @@ export interface JobVersion {
 }
 
 export interface RunStore {
+  /** `owner`: of a worker of functions, which are all of one tenant. */
   openSession(
-    session: { id: string; host: string; version: string; queues: readonly string[]; slots: number },
+    session: {
+      id: string
+      host: string
+      version: string
+      queues: readonly string[]
+      slots: number
+      owner?: SessionOwner | undefined
+    },
     leaseMs: number,
   ): Promise<{ nowMs: number }>
   renewSession(sessionId: string, leaseMs: number): Promise<SessionRenewal>

@@ -49,6 +49,7 @@ export async function bootstrapTenant(
       prefix: minted.prefix,
       secretHash: minted.secretHash,
       scopes: options.scopes,
+      queues: null,
       expiresAtMs: null,
     })
     return { tenantId: tenant.id, tenantCreated: made !== undefined, keyId: key.id, key: minted.key }

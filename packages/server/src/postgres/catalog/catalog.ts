@@ -13,6 +13,7 @@ import { createRunCatalog } from './run-catalog.ts'
 import { createScheduleStore } from './schedule-store.ts'
 import { createTenantStore } from './tenant-store.ts'
 import { msOf, only } from './values.ts'
+import { createWorkerCatalog } from './worker-catalog.ts'
 
 export function createPostgresCatalog(options: { db: Database; timeoutMs?: number }): Catalog {
   const { db, timeoutMs } = options
@@ -36,6 +37,7 @@ export function createPostgresCatalog(options: { db: Database; timeoutMs?: numbe
           schedules: createScheduleStore(tx),
           runs: createRunCatalog(tx, access.tenantId),
           keys: createKeyStore(tx, access.tenantId),
+          workers: createWorkerCatalog(tx),
         }
         return work(catalog)
       }),

@@ -167,7 +167,13 @@ function runRecord(row: RunRow): RunRecord {
     attemptList: row.attempt_list.map(attemptRecord),
     attemptsEnded: row.attempts_ended,
     present: held
-      ? { number, startedAtMs: msOf(startedAt), sessionId, leaseEpoch: row.present_lease_epoch ?? 0 }
+      ? {
+          number,
+          startedAtMs: msOf(startedAt),
+          sessionId,
+          leaseEpoch: row.present_lease_epoch ?? 0,
+          progress: row.present_progress as JsonValue,
+        }
       : null,
   }
 }

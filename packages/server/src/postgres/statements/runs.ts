@@ -133,6 +133,7 @@ export type RunRow = RunSummaryRow & {
   present_started_at: Date | null
   present_session_id: string | null
   present_lease_epoch: number | null
+  present_progress: unknown
 }
 
 /**
@@ -145,7 +146,7 @@ export const findRun = statement<RunRow, [id: string, before: number | null, lim
 SELECT ${columns}, r.input IS NOT NULL AS has_input, r.input,
   CASE WHEN q.session_id IS NOT NULL THEN q.attempt END AS present_number,
   q.claimed_at AS present_started_at, q.session_id AS present_session_id,
-  q.lease_epoch AS present_lease_epoch,
+  q.lease_epoch AS present_lease_epoch, q.progress AS present_progress,
   (SELECT count(*) FROM belfry.attempt WHERE run_id = r.id) AS attempts_ended,
   (SELECT coalesce(jsonb_agg(jsonb_build_object(
      'number', a.number, 'outcome', a.outcome, 'startedAt', a.started_at, 'endedAt', a.ended_at,
