@@ -9,12 +9,14 @@ import { jobCommands } from './commands/job.ts'
 import { runCommands } from './commands/run.ts'
 import { scheduleCommands } from './commands/schedule.ts'
 import { demoCommand, devCommand, serverCommands } from './commands/server.ts'
+import { workerCommands } from './commands/worker.ts'
 
 export const commandTable: readonly Command[] = [
   devCommand,
   ...scheduleCommands,
   ...runCommands,
   ...jobCommands,
+  ...workerCommands,
   ...contextCommands,
   ...accessCommands,
   ...serverCommands,

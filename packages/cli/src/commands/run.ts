@@ -11,6 +11,7 @@ import { UsageError } from '../exit-codes.ts'
 import { attemptWords, olderAttempts, runShape, runSummaryShape } from '../output/shapes.ts'
 import { plain, plainLines } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
+import { printLines } from './run-lines.ts'
 import { findJob, findJobId, findScheduleId, isId, runId } from '../resolve-name.ts'
 import {
   given,
@@ -122,7 +123,9 @@ function noAttempt(run: Run, call: Call): string {
 
 async function logs(call: Call): Promise<undefined> {
   const client = await call.client()
-  const run = await client.runs.get(runId(required(call, 'run')))
+  const id = runId(required(call, 'run'))
+  if (call.flags.given(['lines', 'attempt', 'follow']).length > 0) return printLines(call, client, id)
+  const run = await client.runs.get(id)
   const older = olderAttempts(run)
   const all = call.flags.on('all') && older > 0
   const attempts = all
@@ -184,9 +187,20 @@ const lookCommands: readonly Command[] = [
     summary: 'Show the attempts of a run with what each answered',
     details: 'The newest 100. Responses are kept up to a limit; where one was cut, that is said.',
     arguments: [runArgument],
-    flags: [{ name: 'all', summary: 'All attempts, however many' }],
+    flags: [
+      { name: 'all', summary: 'All attempts, however many' },
+      { name: 'lines', summary: 'Instead, what its function logged, line by line' },
+      { name: 'attempt', value: 'number', summary: 'Lines of this attempt; of the newest if left out' },
+      { name: 'follow', short: 'f', summary: 'Lines as they come, until the run has ended' },
+    ],
     effect: 'read',
-    examples: [{ words: 'Why did it fail', command: 'belfry run logs 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
+    examples: [
+      { words: 'Why did it fail', command: 'belfry run logs 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' },
+      {
+        words: 'Watch a function at work',
+        command: 'belfry run logs 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f -f',
+      },
+    ],
     run: logs,
   },
   {

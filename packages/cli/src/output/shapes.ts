@@ -13,6 +13,7 @@ import type {
   Schedule,
   ScheduleSummary,
   Tenant,
+  WorkerView,
 } from '@belfry/contract'
 import { toneOf } from './paint.ts'
 import type { Shape } from './printer.ts'
@@ -245,6 +246,7 @@ export const keyShape: Shape<Key> = {
     ['Id', key.id],
     ['Prefix', key.prefix],
     ['Scopes', key.scopes.join(', ')],
+    ...(key.queues === null ? [] : [['Queues', key.queues.join(', ')] as const]),
     ['Expires', maybeTime(key.expiresAt, clock)],
   ],
 }
@@ -252,4 +254,18 @@ export const keyShape: Shape<Key> = {
 function keyState(key: Key, clock: Clock): string {
   if (key.revokedAt !== null) return 'revoked'
   return key.expiresAt !== null && Date.parse(key.expiresAt) <= clock.now() ? 'expired' : 'active'
+}
+
+export const workerShape: Shape<WorkerView> = {
+  name: (worker) => worker.id,
+  columns: [
+    { title: 'ID', cell: (worker) => worker.id },
+    { title: 'HOST', cell: (worker) => worker.host, flexible: true },
+    { title: 'QUEUES', cell: (worker) => worker.queues.join(','), flexible: true },
+    { title: 'FUNCTIONS', cell: (worker) => worker.functions.join(','), flexible: true },
+    { title: 'RUNS', cell: (worker) => `${worker.held}/${worker.slots}`, align: 'right' },
+    { title: 'SINCE', cell: (worker, clock) => timeWithDistance(worker.startedAt, clock) },
+    { title: 'HEARTBEAT', cell: (worker, clock) => timeWithDistance(worker.heartbeatAt, clock) },
+  ],
+  fields: () => [],
 }
