@@ -1,6 +1,6 @@
 /**
- * `belfry run logs --lines`: what a function logged in an attempt, line by line, also while it runs. Pages are
- * asked for until there are no more, or, following, until the run has ended.
+ * `belfry run logs --lines`: what a function logged in an attempt, line by line, also while it runs. Pages
+ * are asked for until there are no more, or, following, until the run has ended.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { RunLog } from '@belfry/contract'

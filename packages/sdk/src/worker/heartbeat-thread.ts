@@ -77,7 +77,7 @@ async function send(progress: readonly unknown[]): Promise<number | undefined> {
       headers: setup.headers,
       body: JSON.stringify({ progress }),
       redirect: 'manual',
-      signal: AbortSignal.timeout(Math.max(500, setup.leaseMs / 6)),
+      signal: AbortSignal.timeout(Math.max(500, Math.floor(setup.leaseMs / 6))),
     })
     const text = await answer.text()
     if ([401, 403, 409].includes(answer.status)) {

@@ -5,6 +5,8 @@
 
 export type WorkerEvent =
   | { readonly kind: 'session_opened'; readonly sessionId: string }
+  /** It claims no more, and drains. */
+  | { readonly kind: 'stopping' }
   /** Its runs go to others, and every signal fires with `lease_lost`; a new session is opened. */
   | { readonly kind: 'session_lost'; readonly sessionId: string }
   | {

@@ -110,6 +110,7 @@ export function createWorker(options: WorkerOptions): Worker {
   let stopped: Promise<void> | undefined
   let forgetSignals = (): void => {}
   const stop = (): Promise<void> => {
+    if (stopped === undefined) tell({ kind: 'stopping' })
     stopped ??= stopInSteps(parts).finally(() => forgetSignals())
     return stopped
   }
