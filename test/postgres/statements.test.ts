@@ -19,6 +19,7 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'access.ts': ['belfry_platform'],
   'claim.ts': ['belfry_engine'],
   'completion.ts': ['belfry_engine'],
+  'enqueue-inside.ts': ['belfry_app'],
   'firing.ts': ['belfry_engine'],
   'hints.ts': ['belfry_engine'],
   'idempotency.ts': ['belfry_app', 'belfry_platform'],

@@ -13,3 +13,5 @@ export {
   retryAfter,
 } from '@belfry/sdk'
 export type * from '@belfry/sdk'
+export { createBelfry } from './embedded/belfry.ts'
+export type { Belfry, BelfryOptions, InsideOptions, TransactionClient } from './embedded/belfry.ts'

@@ -2,6 +2,8 @@
  * The edge of `@belfry/server`: what the command line and embedders start. Everything else is inside and may
  * change at any time.
  */
+export { startEmbedded } from './compose/embedded.ts'
+export type { EmbeddedBelfry, EmbeddedOptions } from './compose/embedded.ts'
 export { loadConfig } from './config/load.ts'
 export type { ConfigSource, LoadedConfig } from './config/load.ts'
 export type { Config } from './config/schema.ts'

@@ -25,6 +25,7 @@ import type { DatabaseClock } from './database-clock.ts'
 const maxErrorLength = 4_000
 
 export interface AttemptOptions {
+  readonly sessionId: string
   readonly run: ClaimedRun
   readonly definition: JobDefinition
   readonly handler: Handler
@@ -105,9 +106,10 @@ export function startAttempt(options: AttemptOptions): RunningAttempt {
 }
 
 async function callHandler(options: AttemptOptions, signal: AbortSignal): Promise<HandlerResult> {
-  const { run, definition, handler, random } = options
+  const { sessionId, run, definition, handler, random } = options
   try {
     return await handler.execute({
+      sessionId,
       runId: run.runId,
       tenantId: run.tenantId,
       jobId: run.jobId,

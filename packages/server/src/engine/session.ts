@@ -17,7 +17,7 @@ import type { Clock, Timer } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { Random } from '../ports/random.ts'
-import type { RunStore } from '../ports/run-store.ts'
+import type { RunStore, SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { createLoop } from './loop.ts'
@@ -33,6 +33,7 @@ export interface WorkerSessionOptions {
   readonly version: string
   readonly queues: readonly string[]
   readonly slots: number
+  readonly owner?: SessionOwner | undefined
   readonly leaseMs: number
   readonly heartbeatMs: number
   readonly marginMs: number
@@ -69,9 +70,9 @@ export function createWorkerSession(options: WorkerSessionOptions): WorkerSessio
 
   async function open(): Promise<void> {
     const id = ids.uuidv7(databaseClock.nowMs())
-    const { host, version, queues, slots } = options
+    const { host, version, queues, slots, owner } = options
     const sentMs = clock.monotonicMs()
-    const { nowMs } = await store.openSession({ id, host, version, queues, slots }, leaseMs)
+    const { nowMs } = await store.openSession({ id, host, version, queues, slots, owner }, leaseMs)
     databaseClock.observe(nowMs, sentMs)
     events.emit('session_started', { sessionId: id, role: 'worker' })
     trust.hold(id, sentMs + leaseMs - marginMs)

@@ -21,7 +21,7 @@ import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { Random } from '../ports/random.ts'
 import type { RunQueue } from '../ports/run-queue.ts'
-import type { RunStore } from '../ports/run-store.ts'
+import type { RunStore, SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import { type Claimer, createClaimer } from './claimer.ts'
 import { type Completer, createCompleter } from './completer.ts'
@@ -53,6 +53,8 @@ export interface WorkerOptions {
   readonly host: string
   readonly version: string
   readonly queues: readonly string[] | '*'
+  /** Of a worker of functions. */
+  readonly owner?: SessionOwner | undefined
   readonly settings?: Partial<WorkerSettings>
 }
 

@@ -5,6 +5,8 @@
 import type { HandlerKind, JobDefinition, JsonValue, RunError } from '@belfry/contract'
 
 export interface HandlerRequest {
+  /** Of the worker, which holds the run. */
+  readonly sessionId: string
   readonly runId: string
   readonly tenantId: string
   readonly jobId: string

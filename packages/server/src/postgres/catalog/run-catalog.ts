@@ -16,6 +16,7 @@ import { routeOf } from '../../domain/route.ts'
 import type {
   AttemptRecord,
   Found,
+  NewRun,
   PageRequest,
   RunCatalog,
   RunFilter,
@@ -36,20 +37,8 @@ export function createRunCatalog(tx: Transaction, tenantId: string): RunCatalog 
     templateByJobId: async (jobId) => template(await tx.query(findRunTemplateById, [jobId])),
     templateByJobName: async (name) => template(await tx.query(findRunTemplateByName, [name])),
     async insert(run) {
-      const { template: from, start } = run
-      const common = [
-        run.id,
-        from.jobId,
-        from.jobVersion,
-        run.scheduleId,
-        run.source,
-        run.queue,
-        run.priority,
-        run.input === undefined ? null : JSON.stringify(run.input),
-        isoOf(run.dueAtMs),
-        routeOf(from.definition.handler, tenantId),
-        from.definition.attemptTimeoutMs,
-      ] as const
+      const { start } = run
+      const common = runColumns(run, tenantId)
       if (start.kind === 'delayed') return only(await tx.query(statements.insertDelayedRun, common))
       return only(await tx.query(statements.insertReadyRun, [...common, start.tag]))
     },
@@ -62,6 +51,24 @@ export function createRunCatalog(tx: Transaction, tenantId: string): RunCatalog 
     cancelWaiting: async (id) => (await tx.query(statements.cancelWaitingRun, [id])).length > 0,
     requestCancel: async (id) => (await tx.query(statements.requestRunCancel, [id]))[0]?.session_id,
   }
+}
+
+/** The columns of a new run, in the order of its statements. */
+export function runColumns(run: NewRun, tenantId: string) {
+  const { template: from } = run
+  return [
+    run.id,
+    from.jobId,
+    from.jobVersion,
+    run.scheduleId,
+    run.source,
+    run.queue,
+    run.priority,
+    run.input === undefined ? null : JSON.stringify(run.input),
+    isoOf(run.dueAtMs),
+    routeOf(from.definition.handler, tenantId),
+    from.definition.attemptTimeoutMs,
+  ] as const
 }
 
 /** How many runs are looked at for a page: some 50 ms where none of them passes. */
