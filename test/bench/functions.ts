@@ -66,11 +66,19 @@ async function measure(): Promise<number> {
   return (count - before) / ((performance.now() - startMs) / 1_000)
 }
 
-async function embedded(): Promise<number> {
+/** Stores the job, fills the queue, and makes a key for a worker. */
+async function prepare(): Promise<string> {
   const asking = createBelfry({ databaseUrl: url, jobs: [noop], work: false, migrate: false })
   await asking.start()
-  await preload()
+  const name = `bench-${Date.now()}`
+  const { secret } = await asking.client.keys.create({ name, scopes: ['worker'] })
   await asking.stop()
+  await preload()
+  return secret ?? ''
+}
+
+async function embedded(): Promise<number> {
+  await prepare()
   const belfry = createBelfry({ databaseUrl: url, jobs: [noop], slots, migrate: false, drainMs: 1_000 })
   await belfry.start()
   const rate = await measure()
@@ -79,40 +87,38 @@ async function embedded(): Promise<number> {
 }
 
 async function remote(): Promise<number> {
+  const token = await prepare()
   const launcher = fileURLToPath(new URL('../../packages/cli/bin/belfry.js', import.meta.url))
   const env = { ...process.env, DATABASE_URL: url, BELFRY_PORT: '0', BELFRY_OPS_PORT: '0' }
-  const made = spawn(process.execPath, [launcher, 'server', 'init', '--tenant', 'main', '-o', 'json'], {
-    env,
-  })
-  let key = ''
-  made.stdout.on('data', (text: Buffer) => (key += String(text)))
-  await once(made, 'close')
   const server = spawn(process.execPath, [launcher, 'server', 'start'], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  const apiUrl = await new Promise<string>((resolve) => {
-    createInterface({ input: server.stdout }).on('line', (line) => {
-      const { event, apiUrl: found } = JSON.parse(line) as { event?: string; apiUrl?: string }
-      if (event === 'ready') resolve(found ?? '')
+  const gone = once(server, 'close')
+  try {
+    const apiUrl = await new Promise<string>((resolve) => {
+      createInterface({ input: server.stdout }).on('line', (line) => {
+        const { event, apiUrl: found } = JSON.parse(line) as { event?: string; apiUrl?: string }
+        if (event === 'ready') resolve(found ?? '')
+      })
     })
-  })
-  await preload()
-  const token = /bfy_[\w-]+/.exec(key)?.[0] ?? ''
-  const worker = createWorker({
-    jobs: [noop],
-    url: apiUrl,
-    token,
-    slots,
-    handleSignals: false,
-    drainMs: 1_000,
-  })
-  await worker.start()
-  const rate = await measure()
-  await worker.stop()
-  server.kill('SIGTERM')
-  await once(server, 'close')
-  return rate
+    const worker = createWorker({
+      jobs: [noop],
+      url: apiUrl,
+      token,
+      slots,
+      handleSignals: false,
+      drainMs: 1_000,
+      register: false,
+    })
+    await worker.start()
+    const rate = await measure()
+    await worker.stop()
+    return rate
+  } finally {
+    server.kill('SIGTERM')
+    await gone
+  }
 }
 
 let url = ''
