@@ -1,6 +1,6 @@
 // `npm run bench:functions`: no-op functions a second, history kept, durability on, on one Postgres: in the
-// embedded library, and in a remote worker over HTTP. `--seconds n` bounds each, `--slots n` sets how many at a
-// time. The last line is one JSON object; nothing is asserted.
+// embedded library, and in a remote worker over HTTP. `--seconds n` bounds each, `--slots n` sets how many
+// at a time. The last line is one JSON object; nothing is asserted.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -40,8 +40,8 @@ async function preload(): Promise<void> {
        RETURNING id, tenant_id, job_id, job_version, queue)
      INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
        available_at, timeout_ms)
-     SELECT made.id, made.tenant_id, job_id, job_version, made.queue, job.handler, row_number() OVER (), 0, now(),
-       60000 FROM made JOIN belfry.job ON job.id = job_id`,
+     SELECT made.id, made.tenant_id, job_id, job_version, made.queue, job.handler, row_number() OVER (), 0,
+       now(), 60000 FROM made JOIN belfry.job ON job.id = job_id`,
     [waiting, ...createSystemIds().uuidv7(Date.now()).split('-').slice(0, 2)],
   )
   await sql.query('VACUUM ANALYZE belfry.ready')
