@@ -261,6 +261,26 @@ test('fifty runs go through a few slots, each once', async () => {
   expect([...seen.values()]).toEqual(ids.map(() => 1))
 })
 
+test('many workers that start at once with a new job agree on it', async () => {
+  const job = defineJob({ name: nameOf('rush'), run: () => 'ran' })
+  const workers = await Promise.all(Array.from({ length: 6 }, () => startWorker({ jobs: [job] })))
+  expect(workers).toHaveLength(6)
+  const { id } = await client.enqueue(job)
+  expect(await ended(id)).toMatchObject({ state: 'succeeded', jobVersion: 1 })
+})
+
+test('runs that come one by one are each begun soon, though a claim has just been answered', async () => {
+  const job = defineJob({ name: nameOf('soon'), run: () => undefined })
+  await startWorker({ jobs: [job], slots: 2 })
+  const late: number[] = []
+  for (let count = 0; count < 12; count++) {
+    const { id } = await client.enqueue(job)
+    late.push((await ended(id)).lateMs ?? Infinity)
+  }
+  // a look that missed its hint comes a second later
+  expect(late.filter((ms) => ms > 900)).toEqual([])
+})
+
 describe('a worker that cannot be meant', () => {
   test.each([
     [{ jobs: [] }, 'invalid_request'],

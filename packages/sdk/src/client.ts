@@ -8,6 +8,7 @@ import { baseUrlOf } from './base-url.ts'
 import type { AnyJob, Job } from './functions/define-job.ts'
 import type { EnqueueArguments } from './functions/enqueue.ts'
 import { enqueueRequest } from './functions/enqueue.ts'
+import { registerJobs } from './functions/register.ts'
 import type { Listing, Page } from './listing.ts'
 import { listing } from './listing.ts'
 import type { Requester } from './requester.ts'
@@ -198,11 +199,7 @@ export function createClient(options: ClientOptions): Client {
     },
     workers: { list: (query, callOptions = {}) => list('workerList', query, callOptions) },
     functions: {
-      register: (jobs, callOptions = {}) =>
-        requester.request('functionRegister', {
-          ...callOptions,
-          body: { jobs: jobs.map(({ registration }) => registration) },
-        }),
+      register: (jobs, callOptions) => registerJobs(requester, jobs, callOptions),
     },
     async enqueue(job, ...[input, enqueueOptions]) {
       const { body, ...callOptions } = await enqueueRequest(job, input, enqueueOptions)

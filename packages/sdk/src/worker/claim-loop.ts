@@ -56,7 +56,7 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       for (const run of runs) options.start(session, run)
       if (cancelRunIds.length > 0) options.cancel(cancelRunIds)
     } catch (error) {
-      if (full.signal.aborted && !stopping.signal.aborted) return
+      if (max === 0 && full.signal.aborted && !stopping.signal.aborted) return
       if (max > 0) suspectUntilMs = performance.now() + suspectMs
       if (!(error instanceof BelfryError) || error.code !== 'session_lost') throw error
       sessions.lose(session.id)

@@ -13,6 +13,7 @@ import type {
   WorkerOpened,
 } from '@belfry/contract'
 import type { AnyJob } from '../functions/define-job.ts'
+import { registerJobs } from '../functions/register.ts'
 import { createRequester } from '../requester.ts'
 import type { SentChunk } from './log-buffer.ts'
 
@@ -24,7 +25,7 @@ export interface ProtocolOptions {
 }
 
 export interface Protocol {
-  readonly register: (jobs: readonly AnyJob[]) => Promise<void>
+  readonly register: (jobs: readonly AnyJob[]) => Promise<unknown>
   readonly open: (body: WorkerOpen) => Promise<WorkerOpened>
   readonly claim: (id: string, body: WorkerClaim, signal: AbortSignal) => Promise<WorkerClaimed>
   readonly complete: (id: string, ends: readonly AttemptReport[]) => Promise<WorkerCompleted['results']>
@@ -43,11 +44,7 @@ export function createProtocol({ url, token, fetch }: ProtocolOptions): Protocol
   const short = createRequester(url, token, { fetch, timeoutMs: callTimeoutMs, retry })
   const long = createRequester(url, token, { fetch, timeoutMs: claimTimeoutMs, retry })
   return {
-    async register(jobs) {
-      await short.request('functionRegister', {
-        body: { jobs: jobs.map(({ registration }) => registration) },
-      })
-    },
+    register: (jobs) => registerJobs(short, jobs),
     open: (body) => short.request('workerOpen', { body }),
     claim: (id, body, signal) => long.request('workerClaim', { params: { id }, body, signal }),
     async complete(id, ends) {

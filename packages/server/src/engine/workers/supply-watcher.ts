@@ -12,6 +12,9 @@ import type { Wanted, WorkerStore } from '../../ports/worker-store.ts'
 const pollMs = 1_000
 /** Hints that come close together are looked after together. */
 const leastMs = 5
+/** A hint counts for those, too, who begin to wait so soon after it: their claim may have come just before. */
+const freshMs = 250
+const maxFresh = 10_000
 /** Runs that one look counts, a queue and route. */
 const countLimit = 500
 
@@ -78,7 +81,7 @@ export function createSupplyWatcher(options: SupplyWatcherOptions): SupplyWatche
       }
       waiting.signal.addEventListener('abort', over, { once: true })
       waiters.add(waiter)
-      looks.arm()
+      looks.joined(waiting.wanted)
       return woken.promise
     },
     waiting: () => waiters.size,
@@ -94,6 +97,8 @@ export function createSupplyWatcher(options: SupplyWatcherOptions): SupplyWatche
 /** When is looked: each second while somebody waits, at once after a hint, one look at a time. */
 function createLooks({ clock, random, events, store }: SupplyWatcherOptions, waiters: ReadonlySet<Waiter>) {
   const hinted = new Set<string>()
+  /** When each queue was last hinted, the latest last. */
+  const fresh = new Map<string, number>()
   let timer: Timer | undefined
   let timerAtMs = Infinity
   let lookedAtMs = -Infinity
@@ -134,8 +139,16 @@ function createLooks({ clock, random, events, store }: SupplyWatcherOptions, wai
   }
 
   return {
-    arm,
+    joined(wanted: readonly Wanted[]): void {
+      const sinceMs = clock.monotonicMs() - freshMs
+      for (const { queue } of wanted) if ((fresh.get(queue) ?? -Infinity) >= sinceMs) hinted.add(queue)
+      arm()
+    },
     hinted(queue: string): void {
+      fresh.delete(queue)
+      fresh.set(queue, clock.monotonicMs())
+      const oldest = fresh.keys().next()
+      if (fresh.size > maxFresh && oldest.done !== true) fresh.delete(oldest.value)
       hinted.add(queue)
       arm()
     },
