@@ -125,7 +125,7 @@ let url = ''
 try {
   await migrate(postgres.adminConnection, { log: () => undefined, runtimeLogin: 'belfry' })
   await sql.connect()
-  const { host = '', port = 5432 } = postgres.connection
+  const { host, port } = postgres.connection
   url = `postgres://belfry@localhost:${port}/belfry?host=${encodeURIComponent(host)}`
   const inside = Math.round(await embedded())
   console.log(`embedded: ${inside} runs/s`)

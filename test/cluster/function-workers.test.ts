@@ -122,6 +122,16 @@ describe('a function that blocks the event loop', () => {
   })
 })
 
+describe('a function that blocks the event loop of the program that Belfry is embedded in', () => {
+  test('for longer than the lease costs it nothing', async () => {
+    const { arena, client, start } = await openRig()
+    await start({ task: 'block:10000', databaseUrl: arena.databaseUrl })
+    const { id } = await client.enqueue(taskJob())
+    const run = await client.waitForRun(id, { timeoutMs: 40_000 })
+    expect(run).toMatchObject({ state: 'succeeded', attempts: 1 })
+  })
+})
+
 describe('a server that is restarted under its workers', () => {
   test('finds them again: what ran goes on, and what comes is run', async () => {
     const port = String(await freePort())

@@ -123,6 +123,7 @@ describe('a cursor', () => {
     occurrenceList: () => ({ list: 'occurrences', filter: { schedule } }),
     runList: () => ({ list: 'runs', filter: {} }),
     attemptList: () => ({ list: 'attempts', filter: { run } }),
+    workerList: () => ({ list: 'workers', filter: {} }),
   }
   const ask = async (name: RouteName, cursor: string) => {
     const key = name === 'tenantList' ? await platform() : t.adminKey

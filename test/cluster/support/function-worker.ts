@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { createWorker, defineJob } from '@belfry/sdk'
+import { createBelfry, createWorker, defineJob } from 'belfry'
 import { parseLine } from './node-process.ts'
 
 export interface FunctionWorker {
@@ -24,6 +24,8 @@ export type Said = Readonly<Record<string, unknown>> & { readonly event: string 
 export interface FunctionWorkerOptions {
   readonly url: string
   readonly token: string
+  /** Instead of a remote worker: Belfry embedded in that process, in the tenant of the tests. */
+  readonly databaseUrl?: string
   readonly slots?: number
   /** What `task` does: `wait` for its signal, `block` the event loop so many ms, or end at once. */
   readonly task?: 'wait' | 'end' | `block:${number}`
@@ -76,7 +78,15 @@ export const taskJob = (does: FunctionWorkerOptions['task'] = 'end') =>
     },
   })
 
-async function serve({ url, token, slots, task }: FunctionWorkerOptions): Promise<void> {
+async function serve({ url, token, slots, task, databaseUrl }: FunctionWorkerOptions): Promise<void> {
+  if (databaseUrl !== undefined) {
+    const settings = { leaseMs: 4_000, heartbeatMs: 1_000 }
+    const jobs = [taskJob(task)]
+    const belfry = createBelfry({ databaseUrl, tenant: 'chaos', jobs, settings, migrate: false })
+    await belfry.start()
+    say('serves')
+    return
+  }
   const worker = createWorker({
     jobs: [taskJob(task)],
     url,

@@ -18,10 +18,12 @@ import type { Api } from '../http/api.ts'
 import type { Credential } from '../ports/credentials.ts'
 import { ensureTenantNamed } from '../postgres/catalog/bootstrap.ts'
 import { type CallersClient, enqueueInside } from '../postgres/enqueue-inside.ts'
+import { createLeaseKeeper } from '../postgres/lease-keeper.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
 import type { FunctionWork } from './engine.ts'
 import { terminalLogger } from './logging.ts'
 import { assemble, type Parts } from './parts.ts'
+import type { Store } from './store.ts'
 import { openStore } from './store.ts'
 import type { UndoStep } from './unwind.ts'
 import { unwind } from './unwind.ts'
@@ -74,7 +76,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedB
     const credential = credentialOf(tenant)
     const parts = assemble(config, logger, store, metrics, {
       callsHttp: options.httpSlots > 0,
-      functions: functionsOf(options, tenant.id),
+      functions: functionsOf(options, tenant.id, store),
       authenticator: {
         authenticate: () => Promise.resolve(credential),
         provedLately: () => true,
@@ -111,13 +113,18 @@ function settingsOf({ settings, schedules, httpSlots, functions }: EmbeddedOptio
   return { ...given, roles, ...(httpSlots > 0 ? { workerSlots: httpSlots } : {}) }
 }
 
-function functionsOf({ functions, queues, slots }: EmbeddedOptions, tenantId: string) {
+function functionsOf(
+  { functions, queues, slots }: EmbeddedOptions,
+  tenantId: string,
+  { connection }: Pick<Store, 'connection'>,
+) {
   if (functions.size === 0) return undefined
   return ({ workers }: { workers: Parts['workers'] }): FunctionWork => ({
     handler: createFunctionHandler({ tenantId, functions, workers, clock: systemClock }),
     owner: { tenantId, keyId: null, functions: [...functions.keys()] },
     queues,
     slots,
+    keeper: createLeaseKeeper({ connection, clock: systemClock }),
   })
 }
 

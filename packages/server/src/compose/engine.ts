@@ -21,6 +21,7 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { Handler } from '../ports/handler.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
+import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { Random } from '../ports/random.ts'
 import type { SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
@@ -59,6 +60,7 @@ export interface FunctionWork {
   readonly owner: SessionOwner
   readonly queues: readonly string[]
   readonly slots: number
+  readonly keeper: LeaseKeeper
 }
 
 export interface Engine {
@@ -110,6 +112,7 @@ export function createEngine(parts: EngineParts): Engine {
       queue: createPostgresRunQueue(parts.db),
       handlers: [functions.handler],
       owner: functions.owner,
+      keeper: functions.keeper,
       queues: functions.queues,
       laneOf: (queue) => functionLane(queue, functions.owner.tenantId),
       settings: { ...workerSettings(config), slots: functions.slots },
@@ -126,7 +129,7 @@ export function createEngine(parts: EngineParts): Engine {
       await Promise.all([worker?.stop(), functionWorker?.stop()])
       await parts.tags.close()
       await Promise.all(upkeep.map((service) => service.stop()))
-      await Promise.all([handler.close(), functions?.handler.close()])
+      await Promise.all([handler.close(), functions?.handler.close(), functions?.keeper.close()])
     },
   }
 }

@@ -19,6 +19,7 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { Handler } from '../ports/handler.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
+import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { Random } from '../ports/random.ts'
 import type { RunQueue } from '../ports/run-queue.ts'
 import type { RunStore, SessionOwner } from '../ports/run-store.ts'
@@ -55,6 +56,8 @@ export interface WorkerOptions {
   readonly queues: readonly string[] | '*'
   /** Of a worker of functions. */
   readonly owner?: SessionOwner | undefined
+  /** Where functions of this process may block its event loop. */
+  readonly keeper?: LeaseKeeper | undefined
   readonly settings?: Partial<WorkerSettings>
 }
 

@@ -12,7 +12,7 @@ import type { Wanted, WorkerStore } from '../../ports/worker-store.ts'
 const pollMs = 1_000
 /** Hints that come close together are looked after together. */
 const leastMs = 5
-/** A hint counts for those, too, who begin to wait so soon after it: their claim may have come just before. */
+/** A hint counts for those, too, who begin to wait soon after it: their claim may have come just before. */
 const freshMs = 250
 const maxFresh = 10_000
 /** Runs that one look counts, a queue and route. */
