@@ -53,17 +53,30 @@ async function ended(): Promise<number> {
   return Number(rows[0]?.count)
 }
 
-/** Ends a second, from when the first is there until time or work is over. */
-async function measure(): Promise<number> {
+interface Measured {
+  /** Ends a second. */
+  readonly rate: number
+  /** Processor time of this process for each, which says something on a busy machine too. */
+  readonly cpuMicros: number
+}
+
+/** From when the first end is there until time or work is over. */
+async function measure(): Promise<Measured> {
   while ((await ended()) === 0) await new Promise((resolve) => setTimeout(resolve, 20))
   const before = await ended()
   const startMs = performance.now()
+  const cpuBefore = process.cpuUsage()
   let count = before
   while (performance.now() - startMs < seconds * 1_000 && count < waiting) {
     await new Promise((resolve) => setTimeout(resolve, 250))
     count = await ended()
   }
-  return (count - before) / ((performance.now() - startMs) / 1_000)
+  const { user, system } = process.cpuUsage(cpuBefore)
+  const done = count - before
+  return {
+    rate: Math.round(done / ((performance.now() - startMs) / 1_000)),
+    cpuMicros: Math.round((user + system) / done),
+  }
 }
 
 /** Stores the job, fills the queue, and makes a key for a worker. */
@@ -77,7 +90,7 @@ async function prepare(): Promise<string> {
   return secret ?? ''
 }
 
-async function embedded(): Promise<number> {
+async function embedded(): Promise<Measured> {
   await prepare()
   const belfry = createBelfry({ databaseUrl: url, jobs: [noop], slots, migrate: false, drainMs: 1_000 })
   await belfry.start()
@@ -86,7 +99,7 @@ async function embedded(): Promise<number> {
   return rate
 }
 
-async function remote(): Promise<number> {
+async function remote(): Promise<Measured> {
   const token = await prepare()
   const launcher = fileURLToPath(new URL('../../packages/cli/bin/belfry.js', import.meta.url))
   const env = { ...process.env, DATABASE_URL: url, BELFRY_PORT: '0', BELFRY_OPS_PORT: '0' }
@@ -127,15 +140,15 @@ try {
   await sql.connect()
   const { host, port } = postgres.connection
   url = `postgres://belfry@localhost:${port}/belfry?host=${encodeURIComponent(host)}`
-  const inside = Math.round(await embedded())
-  console.log(`embedded: ${inside} runs/s`)
-  const outside = Math.round(await remote())
-  console.log(`remote:   ${outside} runs/s`)
-  const ratio = Math.round((outside / inside) * 100) / 100
+  const inside = await embedded()
+  console.log(`embedded: ${inside.rate} runs/s`)
+  const outside = await remote()
+  console.log(`remote:   ${outside.rate} runs/s`)
   console.log(
     JSON.stringify({
-      runsPerSecond: { embedded: inside, remote: outside },
-      ratio: { remote: ratio },
+      runsPerSecond: { embedded: inside.rate, remote: outside.rate },
+      ratio: { remote: Math.round((outside.rate / inside.rate) * 100) / 100 },
+      cpuMicrosPerRun: { embedded: inside.cpuMicros, remoteWorker: outside.cpuMicros },
       slots,
       seconds,
     }),
