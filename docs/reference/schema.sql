@@ -16,6 +16,8 @@
 --   0011_backfill
 --   0012_zone_data
 --   0013_timing_since
+--   0014_functions
+--   0015_workers
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -44,6 +46,8 @@ BEGIN
        WHERE id >= belfry.uuid_floor(since::timestamptz) ORDER BY id LIMIT 1),
       (SELECT belfry.uuid_day(run_id) FROM belfry.attempt_default
        WHERE run_id >= belfry.uuid_floor(since::timestamptz) ORDER BY run_id LIMIT 1),
+      (SELECT belfry.uuid_day(run_id) FROM belfry.run_log_default
+       WHERE run_id >= belfry.uuid_floor(since::timestamptz) ORDER BY run_id LIMIT 1),
       (SELECT scheduled_for::date FROM belfry.occurrence_default
        WHERE scheduled_for >= since::timestamptz ORDER BY scheduled_for LIMIT 1));
     EXIT WHEN day IS NULL OR day > last_day;
@@ -68,7 +72,7 @@ DECLARE
   high uuid := belfry.uuid_floor((day + 1)::timestamptz);
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('belfry.partitions', 0));
-  FOREACH parent IN ARRAY ARRAY['attempt', 'occurrence', 'run'] LOOP
+  FOREACH parent IN ARRAY ARRAY['run_log', 'attempt', 'occurrence', 'run'] LOOP
     child := parent || '_' || to_char(day, 'YYYYMMDD');
     CONTINUE WHEN to_regclass('belfry.' || child) IS NULL;
     CONTINUE WHEN parent <> 'occurrence' AND (
@@ -135,10 +139,10 @@ DECLARE
   high text;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('belfry.partitions', 0));
-  FOREACH parent IN ARRAY ARRAY['run', 'attempt', 'occurrence'] LOOP
+  FOREACH parent IN ARRAY ARRAY['run', 'attempt', 'run_log', 'occurrence'] LOOP
     child := parent || '_' || to_char(day, 'YYYYMMDD');
     CONTINUE WHEN to_regclass('belfry.' || child) IS NOT NULL;
-    key := CASE parent WHEN 'run' THEN 'id' WHEN 'attempt' THEN 'run_id' ELSE 'scheduled_for' END;
+    key := CASE parent WHEN 'run' THEN 'id' WHEN 'occurrence' THEN 'scheduled_for' ELSE 'run_id' END;
     IF parent = 'occurrence' THEN
       low := day::text || ' 00:00:00+00';
       high := (day + 1)::text || ' 00:00:00+00';
@@ -171,7 +175,7 @@ AS $function$
     FROM pg_inherits i
     JOIN pg_class c ON c.oid = i.inhrelid
     JOIN pg_class p ON p.oid = i.inhparent
-    WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'occurrence')
+    WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'run_log', 'occurrence')
       AND c.relname ~ '_[0-9]{8}$'
     GROUP BY 1
   ), last AS (
@@ -184,7 +188,7 @@ AS $function$
     SELECT 3, day FROM belfry.days_in_default(first_kept, today + 366, most) AS day
   )
   SELECT day FROM wanted
-  WHERE day NOT IN (SELECT day FROM made WHERE tables = 3)
+  WHERE day NOT IN (SELECT day FROM made WHERE tables = 4)
   GROUP BY day ORDER BY min(urgency), day LIMIT most
 $function$
 ;
@@ -210,6 +214,13 @@ DECLARE
 BEGIN
   DELETE FROM belfry.occurrence_default WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM belfry.occurrence_default WHERE scheduled_for < first_kept::timestamptz LIMIT most));
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  total := total + deleted;
+  DELETE FROM belfry.run_log_default WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM belfry.run_log_default AS past WHERE run_id < bound
+      AND NOT EXISTS (SELECT FROM belfry.ready WHERE ready.run_id = past.run_id)
+      AND NOT EXISTS (SELECT FROM belfry.delayed WHERE delayed.run_id = past.run_id)
+    LIMIT most));
   GET DIAGNOSTICS deleted = ROW_COUNT;
   total := total + deleted;
   DELETE FROM belfry.attempt_default WHERE ctid = ANY (ARRAY(
@@ -280,11 +291,13 @@ CREATE TABLE belfry.api_key (
   expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
   last_used_at timestamp with time zone,
+  queues text[],
   CONSTRAINT api_key_pkey PRIMARY KEY (id),
   CONSTRAINT api_key_prefix_key UNIQUE (prefix),
   CONSTRAINT api_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
   CONSTRAINT api_key_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
-  CONSTRAINT api_key_scopes_check CHECK (((cardinality(scopes) > 0) AND (scopes <@ ARRAY['read'::text, 'enqueue'::text, 'operate'::text, 'admin'::text, 'platform'::text]))),
+  CONSTRAINT api_key_queues_check CHECK ((cardinality(queues) > 0)),
+  CONSTRAINT api_key_scopes_check CHECK (((cardinality(scopes) > 0) AND (scopes <@ ARRAY['read'::text, 'enqueue'::text, 'operate'::text, 'admin'::text, 'platform'::text, 'worker'::text]))),
   CONSTRAINT api_key_secret_hash_check CHECK ((length(secret_hash) = 32))
 );
 CREATE INDEX api_key_list ON belfry.api_key USING btree (tenant_id, id);
@@ -316,11 +329,12 @@ CREATE TABLE belfry.attempt (
   http_status smallint,
   response text,
   response_truncated boolean NOT NULL DEFAULT false,
+  result jsonb,
   CONSTRAINT attempt_pkey PRIMARY KEY (run_id, number),
   CONSTRAINT attempt_check CHECK (((run_state IS NULL) <> (retry_at IS NULL))),
   CONSTRAINT attempt_number_check CHECK ((number >= 0)),
   CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timed_out'::text, 'canceled'::text, 'lost'::text, 'released'::text]))),
-  CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'overlap'::text]))),
+  CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'canceled_by_handler'::text, 'overlap'::text]))),
   CONSTRAINT attempt_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text])))
 ) PARTITION BY RANGE (run_id);
 CREATE INDEX attempt_not_succeeded ON ONLY belfry.attempt USING btree (tenant_id, run_state, run_id) WHERE ((run_state IS NOT NULL) AND (run_state <> 'succeeded'::text));
@@ -505,7 +519,8 @@ CREATE TABLE belfry.job (
   deleted_at timestamp with time zone,
   CONSTRAINT job_pkey PRIMARY KEY (id),
   CONSTRAINT job_attempt_timeout_ms_check CHECK ((attempt_timeout_ms > 0)),
-  CONSTRAINT job_handler_check CHECK ((handler = 'http'::text)),
+  CONSTRAINT job_handler_check CHECK ((split_part(handler, ':'::text, 1) = ANY (ARRAY['http'::text, 'function'::text]))),
+  CONSTRAINT job_handler_tenant CHECK (((handler = 'http'::text) OR starts_with(handler, (('function:'::text || (tenant_id)::text) || ':'::text)))),
   CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
   CONSTRAINT job_version_check CHECK ((version > 0))
 );
@@ -599,6 +614,7 @@ CREATE TABLE belfry.ready (
   cancel_requested_at timestamp with time zone,
   followed boolean NOT NULL DEFAULT false,
   cancel_reason text,
+  progress jsonb,
   CONSTRAINT ready_pkey PRIMARY KEY (run_id),
   CONSTRAINT ready_cancel_reason_check CHECK ((cancel_reason = 'overlap'::text)),
   CONSTRAINT ready_check CHECK (((session_id IS NULL) = (deadline IS NULL))),
@@ -607,7 +623,7 @@ CREATE TABLE belfry.ready (
 CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE (session_id IS NULL);
 CREATE INDEX ready_held ON belfry.ready USING btree (session_id, run_id) WHERE (session_id IS NOT NULL);
 CREATE INDEX ready_list ON belfry.ready USING btree (tenant_id, run_id) WHERE (session_id IS NULL);
-CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE (session_id IS NULL);
+CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE ((session_id IS NULL) AND (handler !~~ 'function:%'::text));
 ALTER TABLE belfry.ready ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.ready TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.ready TO belfry_engine USING (true) WITH CHECK (true);
@@ -681,6 +697,30 @@ GRANT INSERT, SELECT ON belfry.run TO belfry_engine;
 CREATE TABLE belfry.run_default PARTITION OF belfry.run DEFAULT;
 ALTER TABLE belfry.run_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY owner ON belfry.run_default TO CURRENT_USER USING (true) WITH CHECK (true);
+
+CREATE TABLE belfry.run_log (
+  run_id uuid NOT NULL,
+  number integer NOT NULL,
+  first_line integer NOT NULL,
+  last_line integer NOT NULL,
+  tenant_id uuid NOT NULL,
+  lines jsonb NOT NULL,
+  total_bytes integer NOT NULL,
+  full_after boolean NOT NULL DEFAULT false,
+  CONSTRAINT run_log_pkey PRIMARY KEY (run_id, number, first_line),
+  CONSTRAINT run_log_check CHECK ((last_line >= first_line)),
+  CONSTRAINT run_log_first_line_check CHECK ((first_line >= 0)),
+  CONSTRAINT run_log_number_check CHECK ((number > 0))
+) PARTITION BY RANGE (run_id);
+ALTER TABLE belfry.run_log ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.run_log FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.run_log TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT ON belfry.run_log TO belfry_engine;
+GRANT SELECT ON belfry.run_log TO belfry_app;
+
+CREATE TABLE belfry.run_log_default PARTITION OF belfry.run_log DEFAULT;
+ALTER TABLE belfry.run_log_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY owner ON belfry.run_log_default TO CURRENT_USER USING (true) WITH CHECK (true);
 
 CREATE TABLE belfry.schedule (
   id uuid NOT NULL,
@@ -780,9 +820,17 @@ CREATE TABLE belfry.session (
   started_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   heartbeat_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   expires_at timestamp with time zone NOT NULL,
+  tenant_id uuid,
+  api_key_id uuid,
+  functions text[],
   CONSTRAINT session_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50);
+CREATE INDEX session_tenant ON belfry.session USING btree (tenant_id, id) WHERE (tenant_id IS NOT NULL);
+ALTER TABLE belfry.session ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.session FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.session TO belfry_engine USING (true) WITH CHECK (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.session TO belfry_engine;
+GRANT SELECT ON belfry.session TO belfry_app;
 
 CREATE TABLE belfry.shard_term (
   shard smallint NOT NULL,

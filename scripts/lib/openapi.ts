@@ -18,6 +18,17 @@ export async function renderOpenApi(version: string): Promise<string> {
     tags: { next: notCalled, ready: notCalled },
     hints: { publish: notCalled },
     events: { emit: notCalled },
+    gate: {
+      open: notCalled,
+      claim: notCalled,
+      heartbeat: notCalled,
+      complete: notCalled,
+      release: notCalled,
+      log: notCalled,
+      close: notCalled,
+      waiting: notCalled,
+      drain: () => undefined,
+    },
     egress: { checkTargetUrl: notCalled, checkTargetHeaders: notCalled },
   })
   try {

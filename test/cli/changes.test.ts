@@ -99,10 +99,23 @@ describe('jobs', () => {
     expect(seen?.headers['if-match']).toBe('"7"')
   })
 
+  it('takes a function instead of a URL, and shows it', async () => {
+    const made = await rig.run(['job', 'create', 'welcome', '--function', 'mail.send', '--queue', 'mail'])
+    expect(rig.server.seen.at(-1)?.body).toMatchObject({
+      name: 'welcome',
+      handler: { kind: 'function', name: 'mail.send' },
+      queue: 'mail',
+    })
+    expect(made.out).toContain('function mail.send')
+    const both = await rig.run(['job', 'create', 'x', '--function', 'a', '--http', 'https://a.example'])
+    expect(both).toMatchObject({ code: 2 })
+    expect(both.err).toContain('give only one of --http, --function')
+  })
+
   it('asks for what to call', async () => {
     const result = await rig.run(['job', 'create', 'new'])
     expect(result).toMatchObject({ code: 2 })
-    expect(result.err).toContain('say what to call: --http POST')
+    expect(result.err).toContain('say what to run: --http POST')
   })
 
   it('shows a job, harmless whatever is in it', async () => {

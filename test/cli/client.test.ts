@@ -1,7 +1,7 @@
 // The client against a server that speaks the contract: every route typed and reachable, retries only where
 // they are safe, errors with code and request id, lists that page by themselves, the wait for a run.
 import { BelfryError, type RouteName, routes } from '@belfry/contract'
-import { AnswerError, type Client, createClient } from '@belfry/sdk'
+import { AnswerError, type Client, createClient, defineJob } from '@belfry/sdk'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { problem, requestId, startContractServer, testKey } from './support/contract-server.ts'
 import { nextId } from './support/contract-store.ts'
@@ -63,7 +63,8 @@ describe('routes', () => {
   it('are all behind a noun', async () => {
     server.intercept = () => ({ status: 200, body: { items: [], nextCursor: null } })
     const id = nextId()
-    const { jobs, schedules, runs, keys, tenants, calendars, backfills } = client
+    const { jobs, schedules, runs, keys, tenants, calendars, backfills, logs, workers, functions } = client
+    const job = defineJob({ name: 'f', run: () => 1 })
     const calls: readonly (() => Promise<unknown>)[] = [
       () => client.whoami(),
       () => jobs.create({ name: 'j', handler }),
@@ -96,6 +97,9 @@ describe('routes', () => {
       () => runs.get(id),
       () => runs.attempts(id).page(),
       () => runs.cancel(id),
+      () => logs.get(id, { attempt: 1 }),
+      () => workers.list().page(),
+      () => functions.register([job]),
       () => calendars.create({ name: 'c', dates: ['2026-12-24'] }),
       () => calendars.list().page(),
       () => calendars.get(id),
@@ -111,7 +115,10 @@ describe('routes', () => {
       () => client.replans.list().page(),
     ]
     for (const call of calls) await call()
-    expect(new Set(server.seen.map((seen) => seen.route))).toEqual(new Set(Object.keys(routes)))
+    // the rest of the worker protocol is spoken by `createWorker` alone
+    const isCalled = (name: string) => !/^worker(?!List$)/.test(name)
+    const expected = Object.keys(routes).filter(isCalled)
+    expect(new Set(server.seen.map((seen) => seen.route))).toEqual(new Set(expected))
     expect(server.seen.find((seen) => seen.route === 'runList')?.query).toEqual({ state: 'failed,running' })
   })
 

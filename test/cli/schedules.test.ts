@@ -159,7 +159,7 @@ describe('schedule create', () => {
     [[], /say when/],
     [['--every', '5m'], /say what/],
     [['--every', '5m', '--at', '+1m', '--job', 'x'], /give only one of --every, --at/],
-    [['--every', '5m', '--job', 'x', '--http', 'https://a'], /say what: either/],
+    [['--every', '5m', '--job', 'x', '--http', 'https://a'], /say what: --http/],
     [
       ['--every', '5m', '--job', 'x', '--timeout', '3s'],
       /--timeout belongs to the job: use belfry job update x/,

@@ -225,7 +225,7 @@ async function keepsPartitions(sql: pg.Client): Promise<void> {
   )
   await sql.query('RESET ROLE')
   const names = made.rows.map((row) => row.name)
-  expect(names).toHaveLength(3)
+  expect(names).toHaveLength(4)
   expect(await count('occurrence_default')).toBe(0)
   expect(await count(names.find((name) => name.startsWith('occurrence')) ?? '')).toBe(1)
   await sql.query('SET ROLE belfry_engine')

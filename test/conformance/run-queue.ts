@@ -30,7 +30,7 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
       ...more,
     })
     const claim = (shares: readonly QueueShare[] = [share()], session = sessionId) =>
-      queue.claim({ sessionId: session, shares, handlers: ['http'], deadlineMarginMs: 1_000 })
+      queue.claim({ sessionId: session, shares, routes: ['http'], deadlineMarginMs: 1_000 })
     const readyNames = async () => (await queue.readyQueues(null)).found.map((each) => each.queue).sort()
     const floodQueues = (count: number) =>
       fixture.database.sql(
@@ -139,7 +139,7 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
 
     test('runs of a handler that the worker does not have stay', async () => {
       await fixture.addRuns(job, 1)
-      const none = await queue.claim({ sessionId, shares: [share()], handlers: [], deadlineMarginMs: 0 })
+      const none = await queue.claim({ sessionId, shares: [share()], routes: [], deadlineMarginMs: 0 })
       expect(none).toMatchObject({ runs: [], alive: true })
     })
 

@@ -146,6 +146,7 @@ describe('a cursor', () => {
     occurrenceList: () => ({ list: 'occurrences', filter: { schedule } }),
     runList: () => ({ list: 'runs', filter: {} }),
     attemptList: () => ({ list: 'attempts', filter: { run } }),
+    workerList: () => ({ list: 'workers', filter: {} }),
     backfillList: () => ({ list: 'backfills', filter: {} }),
     calendarList: () => ({ list: 'calendars', filter: {} }),
     replanList: () => ({ list: 'replans', filter: {} }),

@@ -174,6 +174,7 @@ describe('what is remembered of keys', () => {
           tenantName: 't',
           tenantCreatedAtMs: 0,
           scopes: ['read'],
+          queues: null,
           secretHash: secretHash(secret),
           expiresInMs: null,
         }

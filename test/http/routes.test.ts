@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-type Things = Record<'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar', string>
+type Things = Record<'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker', string>
 let made = 0
 
 /** One of each, of the tenant of `key`. */
@@ -25,6 +25,10 @@ async function makeThings(key: string): Promise<Things> {
   })
   const run = await t.call('POST', '/v1/runs', { key, body: { job: `job-${n}` } })
   const spare = await t.call('POST', '/v1/keys', { key, body: { name: `spare-${n}`, scopes: ['read'] } })
+  const worker = await t.call('POST', '/v1/workers', {
+    key,
+    body: { functions: ['f'], queues: ['q'], slots: 1 },
+  })
   const backfill = await t.call('POST', `/v1/schedules/${schedule.body.id}/backfills`, {
     key,
     body: { from: '2026-01-01T00:00:00Z', to: '2026-01-02T00:00:00Z' },
@@ -32,7 +36,7 @@ async function makeThings(key: string): Promise<Things> {
   const ids = { job: job.body.id, schedule: schedule.body.id, run: run.body.id, key: spare.body.id }
   const body = { name: `c-${n}`, weekdays: ['sat', 'sun'] }
   const calendar = await t.call('POST', '/v1/calendars', { key, body })
-  return { ...ids, backfill: backfill.body.id, calendar: calendar.body.id }
+  return { ...ids, backfill: backfill.body.id, calendar: calendar.body.id, worker: worker.body.id }
 }
 
 type Case = {
@@ -40,6 +44,10 @@ type Case = {
   readonly before?: string
   readonly options?: (n: number) => CallOptions
 }
+
+const held = { runId: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f', leaseEpoch: 1 }
+const end = { outcome: 'succeeded', durationMs: 5 }
+const log = { firstLine: 0, lines: [{ at: '2026-11-29T12:00:00Z', level: 'info', message: 'x' }] }
 
 const cases: Readonly<Record<RouteName, Case>> = {
   whoami: {},
@@ -89,6 +97,16 @@ const cases: Readonly<Record<RouteName, Case>> = {
   runGet: { thing: 'run' },
   attemptList: { thing: 'run' },
   runCancel: { thing: 'run' },
+  runLog: { thing: 'run' },
+  functionRegister: { options: (n) => ({ body: { jobs: [{ name: `function-${n}` }] } }) },
+  workerOpen: { options: () => ({ body: { functions: ['f'], queues: ['q'], slots: 1 } }) },
+  workerList: {},
+  workerClaim: { thing: 'worker', options: () => ({ body: { max: 1 } }) },
+  workerHeartbeat: { thing: 'worker' },
+  workerComplete: { thing: 'worker', options: () => ({ body: { ends: [{ ...held, ...end }] } }) },
+  workerRelease: { thing: 'worker', options: () => ({ body: { runs: [held] } }) },
+  workerLog: { thing: 'worker', options: () => ({ body: { chunks: [{ ...held, ...log }] } }) },
+  workerClose: { thing: 'worker' },
   serverGet: {},
   replanList: {},
 }
@@ -153,7 +171,9 @@ describe('each route', () => {
         t.call(routes[name].method, pathOf(name, id), options?.(made) ?? {}),
       )
       const [of, unknown] = await Promise.all(answers)
-      expect(of?.body).toMatchObject({ status: 404, code: 'not_found' })
+      const none = { status: 404, code: 'not_found' }
+      const lost = { status: 409, code: 'session_lost' }
+      expect(of?.body).toMatchObject(thing === 'worker' ? lost : none)
       const words = (body: AnswerBody | undefined, id: string) => ({
         ...body,
         instance: '',

@@ -32,6 +32,7 @@ beforeAll(async () => {
     tenantName: 'acme',
     tenantCreatedAtMs: 0,
     scopes: ['admin'] as const,
+    queues: null,
   }
   slowly = await startTestApi({
     catalog: held,

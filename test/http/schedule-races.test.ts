@@ -43,6 +43,7 @@ const credential = () => ({
   tenantName: 'acme',
   tenantCreatedAtMs: 0,
   scopes: ['admin'] as const,
+  queues: null,
 })
 
 /** Sends the first request and holds it before its commit until the second one waits for it. */

@@ -43,8 +43,8 @@ const statements = [
     name: 'complete',
     text: completeAttempts.text,
     types: `uuid[], bigint[], text[], text[], text[], float8[], text[], float8[], float8[], text[], text[],
-        smallint[], text[], boolean[], uuid`,
-    args: [...Array.from({ length: 14 }, () => "'{}'"), nobody],
+        smallint[], text[], boolean[], jsonb[], uuid`,
+    args: [...Array.from({ length: 15 }, () => "'{}'"), nobody],
     indexes: { ready: ['ready_pkey', 'ready_held'] },
   },
   {
@@ -184,7 +184,7 @@ describe('a claim and the end of its session', () => {
     const claimed = fixture.queue.claim({
       sessionId: session,
       shares,
-      handlers: ['http'],
+      routes: ['http'],
       deadlineMarginMs: 0,
     })
     await client.query('COMMIT')

@@ -31,7 +31,7 @@ async function claimed(count: number): Promise<readonly ClaimedRun[]> {
   const { runs } = await fixture.queue.claim({
     sessionId,
     shares,
-    handlers: ['http'],
+    routes: ['http'],
     deadlineMarginMs: 1_000,
   })
   expect(runs).toHaveLength(count)
@@ -150,7 +150,7 @@ describe('a refused end', () => {
     const second = await fixture.openSession()
     const shares = [{ queue: 'default', minTag: -Infinity, limit: 1 }]
     const [again] = (
-      await fixture.queue.claim({ sessionId: second, shares, handlers: ['http'], deadlineMarginMs: 0 })
+      await fixture.queue.claim({ sessionId: second, shares, routes: ['http'], deadlineMarginMs: 0 })
     ).runs
     expect(again?.leaseEpoch).toBeGreaterThan(first.leaseEpoch)
     const late = await fixture.store.complete(sessionId, [retriedEnd(first)])

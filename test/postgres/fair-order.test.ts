@@ -49,7 +49,7 @@ async function serve(tags: FairTags, queue: string, limit: number) {
   const { runs } = await fixture.queue.claim({
     sessionId,
     shares,
-    handlers: ['http'],
+    routes: ['http'],
     deadlineMarginMs: 30_000,
   })
   const highest = runs.at(-1)?.tag

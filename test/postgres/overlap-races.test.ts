@@ -105,6 +105,7 @@ const endOf = (run: { runId: string; leaseEpoch: number }, runState: string | nu
   [null],
   [null],
   [false],
+  [null],
   rig.sessionId,
 ]
 

@@ -86,7 +86,7 @@ function pruner(more: Partial<Maintenance> = {}, retentionDays = 2) {
 }
 
 const days = (...list: string[]) =>
-  ['attempt', 'occurrence', 'run'].flatMap((parent) => list.map((day) => `${parent}_${day}`))
+  ['attempt', 'occurrence', 'run', 'run_log'].flatMap((parent) => list.map((day) => `${parent}_${day}`))
 
 describe('partitions', () => {
   test('are made from yesterday to three days ahead, once', async () => {
@@ -95,7 +95,7 @@ describe('partitions', () => {
     const expected = days('20260309', '20260310', '20260311', '20260312', '20260313')
     expect(await partitions()).toEqual(expected)
     const made = events.of('partitions_changed').map((each) => each.made)
-    expect(made.map((names) => names.length)).toEqual([3, 3, 3, 3, 3])
+    expect(made.map((names) => names.length)).toEqual([4, 4, 4, 4, 4])
     expect(made.flat().sort()).toEqual(expected)
     await runOnce()
     expect(events.of('partitions_changed')).toHaveLength(5)
@@ -207,7 +207,7 @@ describe('partitions', () => {
     expect(left).toContain('run_20260311')
     const sessionId = await fixture.openSession()
     const shares = [{ queue: 'default', minTag: -Infinity, limit: 1 }]
-    const [run] = (await fixture.queue.claim({ sessionId, shares, handlers: ['http'], deadlineMarginMs: 0 }))
+    const [run] = (await fixture.queue.claim({ sessionId, shares, routes: ['http'], deadlineMarginMs: 0 }))
       .runs
     await fixture.store.complete(sessionId, [
       succeededEnd({ runId: alive, leaseEpoch: run?.leaseEpoch ?? 0 }),
@@ -293,6 +293,6 @@ describe('a task that fails', () => {
     } finally {
       await client.end()
     }
-    expect(await maintenance.makePartitions('2026-05-09')).toHaveLength(3)
+    expect(await maintenance.makePartitions('2026-05-09')).toHaveLength(4)
   })
 })

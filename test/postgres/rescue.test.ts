@@ -51,7 +51,7 @@ async function claim(sessionId: string, from: TestJob, limit = 1): Promise<reado
   const { runs } = await fixture.queue.claim({
     sessionId,
     shares,
-    handlers: ['http'],
+    routes: ['http'],
     deadlineMarginMs: 60_000,
   })
   return runs

@@ -42,7 +42,7 @@ describe("a row that names another tenant's job, schedule or run", () => {
     )
   const claim = async (queue: string) => {
     const shares = [{ queue, minTag: -Infinity, limit: 10 }]
-    const asked = { sessionId, shares, handlers: ['http'] as const, deadlineMarginMs: 0 }
+    const asked = { sessionId, shares, routes: ['http'] as const, deadlineMarginMs: 0 }
     return (await fixture.queue.claim(asked)).runs
   }
   const definitionsOf = (runs: Awaited<ReturnType<typeof claim>>) =>

@@ -22,7 +22,7 @@ afterAll(() => fixture.drop())
 /** One row of each tenant in every tenant table that the fixture leaves empty. */
 async function seed(tenantId: string, jobId: string, runId: string): Promise<void> {
   const scheduleId = newId()
-  const rows: [string, unknown[]][] = [
+  const rows: Insert[] = [
     [
       `INSERT INTO belfry.schedule (id, tenant_id, name, job_id, spec, zone, zone_data_version, catch_up,
         overlap)
@@ -62,7 +62,29 @@ async function seed(tenantId: string, jobId: string, runId: string): Promise<voi
       [tenantId, newId()],
     ],
   ]
-  rows.push(
+  rows.push(...workerRows(tenantId), ...scheduleRows(tenantId, scheduleId, runId))
+  for (const [text, params] of rows) await fixture.database.sql(text, params)
+}
+
+type Insert = [text: string, params: unknown[]]
+
+function workerRows(tenantId: string): Insert[] {
+  return [
+    [
+      `INSERT INTO belfry.run_log (run_id, number, first_line, last_line, tenant_id, lines, total_bytes)
+       VALUES ($1, 1, 0, 0, $2, '[]', 2)`,
+      [newId(), tenantId],
+    ],
+    [
+      `INSERT INTO belfry.session (id, host, version, queues, slots, expires_at, tenant_id, functions)
+       VALUES ($1, 'h', 'v', '{q}', 1, now() + interval '1 hour', $2, '{f}')`,
+      [newId(), tenantId],
+    ],
+  ]
+}
+
+function scheduleRows(tenantId: string, scheduleId: string, runId: string): Insert[] {
+  return [
     [
       `INSERT INTO belfry.backfill (id, tenant_id, schedule_id, shard, from_at, to_at, time_order,
          concurrency, reprocess, timing, total)
@@ -87,8 +109,7 @@ async function seed(tenantId: string, jobId: string, runId: string): Promise<voi
        SELECT $2, $3, id, 'skip', 0 FROM made`,
       [newId(), tenantId, scheduleId],
     ],
-  )
-  for (const [text, params] of rows) await fixture.database.sql(text, params)
+  ]
 }
 
 type TenantTable = {
@@ -175,7 +196,9 @@ describe('the app role', () => {
     for (const text of [
       'UPDATE belfry.ready SET lease_epoch = 0',
       'UPDATE belfry.ready SET session_id = NULL',
-      'SELECT * FROM belfry.session',
+      'UPDATE belfry.session SET expires_at = now()',
+      'DELETE FROM belfry.session',
+      'SELECT * FROM belfry.queue_progress',
       'SELECT belfry.drop_partitions(current_date)',
       'DELETE FROM belfry.attempt',
       'DELETE FROM belfry.run',
@@ -234,6 +257,7 @@ const engineGrants: Readonly<Record<string, string>> = {
   // zones are of all tenants; those of calendars are asked for by their tenant
   replan: 'DELETE INSERT SELECT UPDATE',
   run: 'INSERT SELECT',
+  run_log: 'INSERT SELECT',
   // what a fire, a pause after failures and a replan change
   schedule:
     'SELECT UPDATE(deleted_at,gen,paused_at,paused_from,paused_reason,run_count,state,timing_since,' +

@@ -25,6 +25,7 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'explanations.ts': ['belfry_app'],
   'failure-pauses.ts': ['belfry_engine'],
   'fire.ts': ['belfry_engine'],
+  'enqueue-inside.ts': ['belfry_app'],
   'firing.ts': ['belfry_engine'],
   'followers.ts': ['belfry_app'],
   'health.ts': ['belfry'],
@@ -43,6 +44,7 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'sessions.ts': ['belfry_engine'],
   'timers.ts': ['belfry_engine'],
   'transaction.ts': ['belfry'],
+  'workers.ts': ['belfry_engine'],
 }
 /** By name, where it is otherwise than for the rest of its file. */
 const usersOfStatement: Readonly<Record<string, readonly Role[]>> = {
@@ -55,6 +57,8 @@ const usersOfStatement: Readonly<Record<string, readonly Role[]>> = {
   health_open_replans: ['belfry_engine'],
   replan_list_zones: ['belfry_platform'],
   replanning_newest_zone_data: ['belfry_app', 'belfry_engine'],
+  worker_list: ['belfry_app'],
+  worker_list_log_chunks: ['belfry_app'],
 }
 
 const folder = new URL('../../packages/server/src/postgres/statements/', import.meta.url)
@@ -183,8 +187,8 @@ function describeStatements(connect: (user: 'postgres' | 'belfry') => Promise<pg
     expect(await fault('belfry_app', 'SELECT 1 FROM belfry.nothing WHERE id = $1')).toMatch(/does not exist/)
     expect(await fault('belfry_app', 'SELECT id FROM belfry.job WHERE name =')).toMatch(/syntax error/)
     expect(await fault('belfry_app', 'SELECT $2::int AS gap')).toMatch(/could not determine data type/)
-    expect(await fault('belfry_app', 'SELECT id FROM belfry.session')).toMatch(
-      /permission denied for table session/,
+    expect(await fault('belfry_app', 'SELECT queue FROM belfry.queue_progress')).toMatch(
+      /permission denied for table queue_progress/,
     )
     expect(await fault('belfry_app', 'UPDATE belfry.ready SET tag = $1')).toMatch(/permission denied/)
     expect(await fault('belfry_app', 'SELECT belfry.drop_partitions($1)')).toMatch(

@@ -32,6 +32,7 @@ afterAll(async () => {
   await fixture.drop()
 })
 
+const nil = '00000000-0000-0000-0000-000000000000'
 const hex = `(lpad(to_hex(n), 12, '0') || '70008000' || lpad(to_hex(n::bigint * 2654435761), 12, '0'))::uuid`
 
 /** Timers over ten hours, of which a minute lies within the horizon. */
@@ -118,7 +119,7 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
   ]
   const endTypes =
     'uuid[], bigint[], text[], text[], text[], float8[], text[], float8[], float8[], text[], text[], ' +
-    'smallint[], text[], boolean[], uuid'
+    'smallint[], text[], boolean[], jsonb[], uuid'
   const nulls = many('NULL', 500)
   const ends = [
     ids,
@@ -135,6 +136,7 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
     ones,
     nulls,
     nulls,
+    nulls,
     noId,
   ]
   const letGo = [
@@ -144,7 +146,13 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
     ...(await plansOf(letChainGo.text, 'uuid', [noId], 'belfry_app')),
   ]
   const release = await plansOf(releaseDelayed.text, 'uuid[], float8[]', [ids, ones])
-  const progress = await plansOf(readQueueProgress.text, 'text[], text[]', ['{default,other}', '{http}'])
+  const lane = `default/${nil}`
+  const progress = await plansOf(readQueueProgress.text, 'text[], text[], uuid[], text[]', [
+    `{default,${lane}}`,
+    '{default,default}',
+    `{NULL,${nil}}`,
+    '{http}',
+  ])
   return { scan, write: [...fires, ...letGo, ...release, ...progress] }
 }
 

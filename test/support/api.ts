@@ -1,11 +1,19 @@
 // The API on a fresh test database, with everything real but the network: requests are injected. Hints and
 // events are kept for a look. `call` sends JSON with a key and answers status, headers and body.
-import type { Scope } from '@belfry/contract'
+import type { ClaimedFunctionRun, Scope } from '@belfry/contract'
 import { createSystemIds } from '../../packages/server/src/adapters/system/ids.ts'
 import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
+import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
 import { createFairTags } from '../../packages/server/src/engine/fair-tags.ts'
+import { createLocalHints } from '../../packages/server/src/engine/local-hints.ts'
+import {
+  createWorkerGate,
+  type WorkerGate,
+  type WorkerGateOptions,
+} from '../../packages/server/src/engine/workers/worker-gate.ts'
 import type { Api, ApiOptions } from '../../packages/server/src/http/api.ts'
 import { createApi } from '../../packages/server/src/http/api.ts'
+import type { EventSink } from '../../packages/server/src/ports/event-sink.ts'
 import type { Hint } from '../../packages/server/src/ports/hints.ts'
 import { bootstrapTenant } from '../../packages/server/src/postgres/catalog/bootstrap.ts'
 import { createPostgresCatalog } from '../../packages/server/src/postgres/catalog/catalog.ts'
@@ -13,8 +21,11 @@ import { createKeyDirectory } from '../../packages/server/src/postgres/catalog/k
 import type { Database } from '../../packages/server/src/postgres/database.ts'
 import { createAuthenticator, keyMint } from '../../packages/server/src/security/credentials.ts'
 import { createPostgresQueueProgress } from '../../packages/server/src/postgres/queue-progress.ts'
+import { createPostgresRunQueue } from '../../packages/server/src/postgres/run-queue.ts'
+import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
+import { createPostgresWorkerStore } from '../../packages/server/src/postgres/worker-store.ts'
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
-import { realClock } from './real-clock.ts'
+import { realClock, realRandom } from './real-clock.ts'
 
 /**
  * Every field that a test reads from an answer, as if all were there: one that is missing fails the
@@ -65,6 +76,10 @@ export type AnswerBody = {
   readonly input: unknown
   readonly attemptList: readonly { readonly number: number }[]
   readonly attemptsTotal: number
+  readonly runs: readonly ClaimedFunctionRun[]
+  readonly results: readonly { readonly applied: boolean }[]
+  readonly jobs: readonly { readonly version: number; readonly change: string }[]
+  readonly lines: readonly { readonly number: number; readonly message: string }[]
   readonly number: number
   readonly secret: string
   readonly expiresAt: string | null
@@ -88,6 +103,7 @@ export type CallOptions = {
 
 export type TestApi = {
   readonly api: Api
+  readonly gate: WorkerGate
   readonly database: TestDatabase
   readonly db: Database
   readonly hints: Hint[]
@@ -139,6 +155,11 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
   const ids = createSystemIds()
   const hints: Hint[] = []
   const events: TestApi['events'] = []
+  const tags = createFairTags({ clock: realClock, progress: createPostgresQueueProgress(database.open()) })
+  const localHints = createLocalHints()
+  localHints.subscribe((hint) => void hints.push(hint))
+  const sink: EventSink = { emit: (name, payload) => void events.push({ name, payload }) }
+  const gate = openGate(db, { ids, tags, hints: localHints, events: sink })
   const api = await createApi({
     version: '0.0.0-test',
     catalog: createPostgresCatalog({ db }),
@@ -146,9 +167,10 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
     mint: keyMint,
     zones: openZoneSource(),
     ids,
-    tags: createFairTags({ clock: realClock, progress: createPostgresQueueProgress(database.open()) }),
-    hints: { publish: (hint) => void hints.push(hint) },
-    events: { emit: (name, payload) => void events.push({ name, payload }) },
+    tags,
+    hints: localHints,
+    events: sink,
+    gate,
     egress: testEgress,
     checkResponses: true,
     limits: { perKeyPerMinute: 1_000_000, failuresPerMinute: 1_000_000 },
@@ -161,6 +183,7 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
 
   return {
     api,
+    gate,
     database,
     db,
     hints,
@@ -168,25 +191,7 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
     adminKey: first.key,
     tenantId: first.tenantId,
     keyFor: async (tenant, scopes) => (await makeKey(tenant, scopes)).key,
-    async call(method, path, { key = first.key, body, raw, headers = {} } = {}) {
-      const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
-      const response = await api.app.inject({
-        method: method as 'GET',
-        url: path,
-        headers: {
-          ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-          ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
-          ...headers,
-        },
-        ...(payload === undefined ? {} : { payload }),
-      })
-      const text = response.body
-      return {
-        status: response.statusCode,
-        headers: response.headers as Answer['headers'],
-        body: (text === '' ? undefined : JSON.parse(text)) as AnswerBody,
-      }
-    },
+    call: (method, path, options) => callApi(api, first.key, method, path, options),
     async counts() {
       const parts = tables.map(
         (name) => `SELECT '${name}' AS name, count(*)::int AS count FROM belfry.${name}`,
@@ -198,6 +203,49 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
       await api.close()
       await database.drop()
     },
+  }
+}
+
+function openGate(
+  db: Database,
+  shared: Pick<WorkerGateOptions, 'ids' | 'tags' | 'hints' | 'events'>,
+): WorkerGate {
+  return createWorkerGate({
+    ...shared,
+    clock: realClock,
+    random: realRandom,
+    databaseClock: createDatabaseClock(realClock),
+    queue: createPostgresRunQueue(db),
+    store: createPostgresRunStore({ db, heartbeats: db }),
+    workers: createPostgresWorkerStore(db),
+    leaseMs: 30_000,
+    heartbeatMs: 10_000,
+  })
+}
+
+async function callApi(
+  api: Api,
+  ownKey: string,
+  method: string,
+  path: string,
+  { key = ownKey, body, raw, headers = {} }: CallOptions = {},
+): Promise<Answer> {
+  const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
+  const response = await api.app.inject({
+    method: method as 'GET',
+    url: path,
+    headers: {
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(payload === undefined ? {} : { payload }),
+  })
+  const text = response.body
+  return {
+    status: response.statusCode,
+    headers: response.headers as Answer['headers'],
+    body: (text === '' ? undefined : JSON.parse(text)) as AnswerBody,
   }
 }
 

@@ -44,6 +44,7 @@ export async function createHttpHandlerRig(
     egress,
     handler,
     request: (definition = {}, changes = {}) => ({
+      sessionId: '019ad0c1-7f3e-7c63-9a52-000000000001',
       runId: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
       tenantId: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b0001',
       jobId: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b0002',

@@ -91,7 +91,7 @@ export async function createOverlapRig(startMs: number): Promise<OverlapRig> {
       const claimed = await queue.claim({
         sessionId,
         shares,
-        handlers: ['http'],
+        routes: ['http'],
         deadlineMarginMs: 3_600_000,
       })
       return claimed.runs

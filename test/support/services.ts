@@ -73,6 +73,14 @@ export const services = [
     elsewhere: 'use a Linux with systemd',
     suites: ['the fuzz against real systemd'],
   },
+  {
+    name: 'python3',
+    purpose: 'a worker in another language than ours',
+    find: () => (folderOnPath('python3') === undefined ? undefined : 'python3'),
+    aptPackages: ['python3'],
+    elsewhere: 'brew install python',
+    suites: ['the Python worker of the examples'],
+  },
 ] as const satisfies readonly Service[]
 
 export type ServiceName = (typeof services)[number]['name']

@@ -14,6 +14,7 @@ import { replanCommands } from './commands/replan.ts'
 import { runCommands } from './commands/run.ts'
 import { scheduleCommands } from './commands/schedule.ts'
 import { demoCommand, devCommand, serverCommands } from './commands/server.ts'
+import { workerCommands } from './commands/worker.ts'
 
 export const commandTable: readonly Command[] = [
   devCommand,
@@ -24,6 +25,7 @@ export const commandTable: readonly Command[] = [
   ...calendarCommands,
   ...runCommands,
   ...jobCommands,
+  ...workerCommands,
   ...contextCommands,
   ...accessCommands,
   doctorCommand,

@@ -2,5 +2,16 @@
  * The edge of the package `belfry`: what programs import.
  * The command line itself starts in `main.ts`.
  */
-export { AnswerError, BelfryError, createClient } from '@belfry/sdk'
+export {
+  AnswerError,
+  BelfryError,
+  cancel,
+  createClient,
+  createWorker,
+  defineJob,
+  fail,
+  retryAfter,
+} from '@belfry/sdk'
 export type * from '@belfry/sdk'
+export { createBelfry } from './embedded/belfry.ts'
+export type { Belfry, BelfryOptions, InsideOptions, TransactionClient } from './embedded/belfry.ts'

@@ -7,18 +7,20 @@ import { givenInstantSchema, idSchema, instantSchema, nameSchema, pageOf, pageQu
 
 /**
  * `read`: look. `enqueue`: start runs of existing jobs. `operate`: pause, resume, trigger, cancel. `admin`:
- * change jobs, schedules and keys of the tenant. `platform`: make tenants and keys for them. A higher one
- * contains those before it, except `platform`, which stands alone.
+ * change jobs, schedules and keys of the tenant. A higher one contains those before it. `platform`: make
+ * tenants and keys for them. `worker`: run functions, in the queues of the key; `admin` contains it, and it
+ * contains nothing.
  */
-export const scopes = ['read', 'enqueue', 'operate', 'admin', 'platform'] as const
+export const scopes = ['read', 'enqueue', 'operate', 'admin', 'platform', 'worker'] as const
 export type Scope = (typeof scopes)[number]
 
 const implied: Readonly<Record<Scope, readonly Scope[]>> = {
   read: ['read'],
   enqueue: ['read', 'enqueue'],
   operate: ['read', 'enqueue', 'operate'],
-  admin: ['read', 'enqueue', 'operate', 'admin'],
+  admin: ['read', 'enqueue', 'operate', 'admin', 'worker'],
   platform: ['platform'],
+  worker: ['worker'],
 }
 
 /** Whether a key that was given `granted` may do what needs `needed`. */
@@ -43,9 +45,20 @@ export const keyCreateSchema = z
       .max(scopes.length)
       .refine((list) => new Set(list).size === list.length, { error: 'name each scope once' }),
     expiresAt: givenInstantSchema.optional(),
+    queues: z
+      .array(nameSchema)
+      .min(1)
+      .max(50)
+      .refine((list) => new Set(list).size === list.length, { error: 'name each queue once' })
+      .optional()
+      .meta({ description: 'Queues that a key with the scope `worker` may serve; every one if left out' }),
     tenant: nameSchema
       .optional()
       .meta({ description: 'Another tenant than your own; needs the scope `platform`' }),
+  })
+  .refine((key) => key.queues === undefined || key.scopes.includes('worker'), {
+    error: 'is for keys with the scope "worker"; add that scope, or leave it out',
+    path: ['queues'],
   })
   .meta({ id: 'KeyCreate' })
 export type KeyCreate = z.infer<typeof keyCreateSchema>
@@ -56,6 +69,7 @@ export const keySchema = z
     name: nameSchema,
     prefix: z.string(),
     scopes: z.array(z.enum(scopes)),
+    queues: z.array(nameSchema).nullable().meta({ description: 'Null: no bound' }),
     createdAt: instantSchema,
     expiresAt: instantSchema.nullable(),
     revokedAt: instantSchema.nullable(),

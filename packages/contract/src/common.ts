@@ -9,6 +9,8 @@ import { z } from 'zod'
 export const maxBodyBytes = 1024 * 1024
 /** Bytes of a JSON input, serialized. */
 export const maxInputBytes = 256 * 1024
+/** Bytes of the JSON result of an attempt, serialized. */
+export const maxResultBytes = 256 * 1024
 /** Levels of objects and lists inside each other, in any JSON that Belfry takes. */
 export const maxJsonDepth = 64
 
@@ -121,23 +123,41 @@ function jsonFault(value: unknown, path: (string | number)[]): JsonFault | undef
   return undefined
 }
 
+const tooLarge = (limit: number): string =>
+  `must be at most ${limit} bytes of JSON; store large data elsewhere and pass a reference`
+
+/**
+ * Why a value cannot be kept as the result of an attempt, with the fix: not JSON, too deep, too large.
+ * Undefined where it can.
+ */
+export function resultFault(value: unknown): string | undefined {
+  const found = value === undefined ? undefined : jsonFault(value, [])
+  if (found !== undefined) {
+    const place = found.path.length === 0 ? '' : `/${found.path.join('/')} `
+    return `${place}${found.message}`
+  }
+  return utf8Bytes(JSON.stringify(value ?? null)) > maxResultBytes ? tooLarge(maxResultBytes) : undefined
+}
+
 /** Any JSON value. */
 export const jsonValueSchema = z.custom<JsonValue>().meta({ description: 'Any JSON value' })
 
-/** Any JSON value that comes in: at most `maxInputBytes` serialized, at most `maxJsonDepth` deep. */
-export const jsonSchema = z
-  .custom<JsonValue>()
-  .superRefine((value, context) => {
-    const found = value === undefined ? undefined : jsonFault(value, [])
-    if (found !== undefined) {
-      context.addIssue({ code: 'custom', path: found.path, message: found.message })
-    } else if (utf8Bytes(JSON.stringify(value ?? null)) > maxInputBytes) {
-      const limit = `must be at most ${maxInputBytes} bytes of JSON`
-      const message = `${limit}; store large data elsewhere and pass a reference`
-      context.addIssue({ code: 'custom', message })
-    }
-  })
-  .meta({ description: `Any JSON value, at most ${maxInputBytes} bytes` })
+/** Any JSON value that comes in: at most so many bytes serialized, at most `maxJsonDepth` deep. */
+export const jsonUpTo = (maxBytes: number) =>
+  z
+    .custom<JsonValue>()
+    .superRefine((value, context) => {
+      const found = value === undefined ? undefined : jsonFault(value, [])
+      if (found !== undefined) {
+        context.addIssue({ code: 'custom', path: found.path, message: found.message })
+      } else if (utf8Bytes(JSON.stringify(value ?? null)) > maxBytes) {
+        context.addIssue({ code: 'custom', message: tooLarge(maxBytes) })
+      }
+    })
+    .meta({ description: `Any JSON value, at most ${maxBytes} bytes` })
+
+/** The input of a run. */
+export const jsonSchema = jsonUpTo(maxInputBytes)
 
 const pageLimit = (max: number) =>
   z.coerce

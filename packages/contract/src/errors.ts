@@ -27,6 +27,11 @@ export const errorTable = {
     retryable: true,
   },
   lease_lost: { status: 409, title: 'The lease of this run is held by another attempt', retryable: false },
+  session_lost: {
+    status: 409,
+    title: 'The session of this worker has ended; open a new one',
+    retryable: false,
+  },
   precondition_failed: { status: 412, title: 'It was changed since you read it', retryable: false },
   body_too_large: { status: 413, title: 'The body is too large', retryable: false },
   unsupported_media_type: { status: 415, title: 'Send application/json', retryable: false },

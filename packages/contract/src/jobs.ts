@@ -145,6 +145,15 @@ export const httpHandlerSchema = z
   .meta({ id: 'HttpHandler' })
 export type HttpHandlerDefinition = z.infer<typeof httpHandlerSchema>
 
+/** Code in a worker of the SDK, by its name: the run goes to workers that have it and serve the queue. */
+export const functionHandlerSchema = z
+  .strictObject({
+    kind: z.literal('function'),
+    name: nameSchema.meta({ description: 'Name of the function, as workers define it' }),
+  })
+  .meta({ id: 'FunctionHandler' })
+export type FunctionHandlerDefinition = z.infer<typeof functionHandlerSchema>
+
 const retryFields = {
   maxAttempts: z.int().min(1).max(1000),
   backoff: z.enum(['exponential', 'fixed']),
@@ -167,7 +176,7 @@ export type RetryPolicy = z.infer<typeof retryPolicySchema>
 
 export const jobDefinitionSchema = z
   .strictObject({
-    handler: z.discriminatedUnion('kind', [httpHandlerSchema]),
+    handler: z.discriminatedUnion('kind', [httpHandlerSchema, functionHandlerSchema]),
     retry: retryPolicySchema.prefault({}),
     attemptTimeoutMs: durationMsSchema(24 * hourMs, 100).default(60_000),
     delivery: z.enum(deliveries).default('at_least_once'),
@@ -204,7 +213,10 @@ export type Job = z.infer<typeof jobSchema>
 export const jobSummarySchema = z
   .strictObject({
     ...jobSchema.shape,
-    handler: z.strictObject({ kind: z.literal('http'), url: targetUrlSchema, method: z.enum(httpMethods) }),
+    handler: z.discriminatedUnion('kind', [
+      z.strictObject({ kind: z.literal('http'), url: targetUrlSchema, method: z.enum(httpMethods) }),
+      functionHandlerSchema,
+    ]),
   })
   .meta({ id: 'JobSummary' })
 export type JobSummary = z.infer<typeof jobSummarySchema>

@@ -14,6 +14,7 @@ import * as runs from './runs.ts'
 import type { Route } from './route.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
 import { serverRoutes } from './server-routes.ts'
+import { workerRoutes } from './worker-routes.ts'
 
 const id = z.strictObject({ id: idSchema })
 
@@ -224,6 +225,7 @@ export const routes = {
     errors: ['not_found', 'invalid_state'],
   },
   ...serverRoutes,
+  ...workerRoutes,
 } as const satisfies Record<string, Route>
 
 export type { Route } from './route.ts'

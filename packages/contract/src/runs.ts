@@ -9,6 +9,7 @@ import {
   instantSchema,
   jsonSchema,
   jsonValueSchema,
+  maxResultBytes,
   nameSchema,
   pageOf,
   pageQuery,
@@ -52,9 +53,15 @@ export const attemptSchema = z
     response: z.string().nullable(),
     responseTruncated: z.boolean(),
     responseCapBytes: z.int(),
+    result: jsonValueSchema.meta({
+      description: `What the function answered, at most ${maxResultBytes} bytes; null where there is none`,
+    }),
     retryAt: instantSchema.nullable().meta({ description: 'When the next attempt becomes due' }),
     workerId: idSchema.nullable().meta({ description: 'Session of the worker' }),
     leaseEpoch: z.int(),
+    progress: jsonValueSchema.meta({
+      description: 'What the running attempt last said of its progress; null otherwise',
+    }),
   })
   .meta({ id: 'Attempt' })
 export type Attempt = z.infer<typeof attemptSchema>

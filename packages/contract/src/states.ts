@@ -60,13 +60,14 @@ export type RunSource = (typeof runSources)[number]
 export const deliveries = ['at_least_once', 'at_most_once'] as const
 export type Delivery = (typeof deliveries)[number]
 
-export const handlerKinds = ['http'] as const
+export const handlerKinds = ['http', 'function'] as const
 export type HandlerKind = (typeof handlerKinds)[number]
 
 /**
  * Why a run is in its state where the state alone does not say: kept with the run, shown on every surface.
  * `outcome_unknown`: an at-most-once run whose worker was lost; it may or may not have taken effect.
- * `quarantined`: its worker died three times while running it.
+ * `quarantined`: its worker died three times while running it. `canceled_by_handler`: the function itself
+ * called it off.
  */
 export const runReasons = [
   'attempts_exhausted',
@@ -74,6 +75,7 @@ export const runReasons = [
   'outcome_unknown',
   'quarantined',
   'canceled_by_request',
+  'canceled_by_handler',
   'overlap',
 ] as const
 export type RunReason = (typeof runReasons)[number]

@@ -4,7 +4,11 @@
  * contract's table.
  */
 import type { Backfill, Run } from '@belfry/contract'
-import { BelfryError } from '@belfry/contract'
+import { baseUrlOf } from './base-url.ts'
+import type { AnyJob, Job } from './functions/define-job.ts'
+import type { EnqueueArguments } from './functions/enqueue.ts'
+import { enqueueRequest } from './functions/enqueue.ts'
+import { registerJobs } from './functions/register.ts'
 import type { Listing, Page } from './listing.ts'
 import { listing } from './listing.ts'
 import type { Requester } from './requester.ts'
@@ -164,6 +168,20 @@ export type Client = Requester & {
       options?: CallOptions,
     ): Promise<AnswerOf<'calendarDays'>>
   }
+  /** What an attempt of a function logged, page by page. */
+  readonly logs: {
+    get(id: string, query?: QueryOf<'runLog'>, options?: CallOptions): Promise<AnswerOf<'runLog'>>
+  }
+  readonly workers: {
+    /** Those of functions that are alive. */
+    list: List<'workerList'>
+  }
+  readonly functions: {
+    /** Makes or updates the jobs of these definitions; `createWorker` does it at its start. */
+    register(jobs: readonly AnyJob[], options?: CallOptions): Promise<AnswerOf<'functionRegister'>>
+  }
+  /** Asks for a run of a job that is code; its input is checked first. Throws `invalid_request`. */
+  enqueue<Input>(job: Job<Input, unknown>, ...rest: EnqueueArguments<Input>): Promise<Run>
   readonly keys: { create: Create<'keyCreate'>; list: List<'keyList'>; revoke: Act<'keyRevoke'> }
   readonly tenants: { create: Create<'tenantCreate'>; list: List<'tenantList'> }
   /** Zones whose future times were computed again; needs the scope `platform`. */
@@ -172,27 +190,6 @@ export type Client = Requester & {
   waitForRun(id: string, options?: WaitOptions): Promise<Run>
   /** Resolves with the backfill when it is over, however it ended; throws `wait_timeout`. */
   waitForBackfill(id: string, options?: WaitUntilOptions<Backfill>): Promise<Backfill>
-}
-
-function baseUrlOf(text: string): string {
-  const fault = urlFault(text)
-  if (fault === undefined) return text.replace(/\/+$/, '')
-  throw new BelfryError(
-    'invalid_config',
-    `The URL of the server ${fault}; write it like http://127.0.0.1:4680.`,
-    {
-      errors: [{ pointer: '/url', message: fault }],
-    },
-  )
-}
-
-function urlFault(text: string): string | undefined {
-  if (!URL.canParse(text)) return 'is not an absolute URL'
-  const url = new URL(text)
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'has a scheme other than http and https'
-  if (url.username !== '' || url.password !== '') return 'holds credentials, which belong in the API key'
-  if (url.search !== '' || url.hash !== '') return 'has a query or fragment'
-  return undefined
 }
 
 /** The parts of a client that come in the same shape for several nouns. */
@@ -259,6 +256,27 @@ function schedulesOf(requester: Requester, parts: ReturnType<typeof shapes>): Cl
   }
 }
 
+/** What has to do with jobs that are code. */
+function functionsOf(
+  requester: Requester,
+  { list }: ReturnType<typeof shapes>,
+): Pick<Client, 'logs' | 'workers' | 'functions' | 'enqueue'> {
+  return {
+    logs: {
+      get: (id, query, callOptions = {}) =>
+        requester.request('runLog', { ...callOptions, params: { id }, query }),
+    },
+    workers: { list: (query, callOptions = {}) => list('workerList', query, callOptions) },
+    functions: {
+      register: (jobs, callOptions) => registerJobs(requester, jobs, callOptions),
+    },
+    async enqueue(job, ...[input, enqueueOptions]) {
+      const { body, ...callOptions } = await enqueueRequest(job, input, enqueueOptions)
+      return requester.request('runCreate', { ...callOptions, body })
+    },
+  }
+}
+
 /** Makes a client. Throws `invalid_config` for a URL that cannot be one; asks nothing of the server yet. */
 export function createClient(options: ClientOptions): Client {
   const url = baseUrlOf(options.url)
@@ -290,6 +308,7 @@ export function createClient(options: ClientOptions): Client {
         list('attemptList', query, { ...callOptions, params: { id } }),
       cancel: change('runCancel'),
     },
+    ...functionsOf(requester, parts),
     backfills: {
       list: (query, callOptions = {}) => list('backfillList', query, callOptions),
       get: get('backfillGet'),

@@ -1,12 +1,25 @@
 /**
- * The edge of `@belfry/sdk`: the client and what its
- * types are made of. Everything here is public.
+ * The edge of `@belfry/sdk`: the client, jobs as code, the remote worker, and what their types are made of.
+ * Everything here is public.
  */
 export { BelfryError } from '@belfry/contract'
 export type { ErrorCode, ErrorDetail, Problem } from '@belfry/contract'
 export { AnswerError } from './answer-errors.ts'
 export { createClient } from './client.ts'
 export type { Client, ClientOptions } from './client.ts'
+export { defineJob } from './functions/define-job.ts'
+export type {
+  AbortReason,
+  AnyJob,
+  Job,
+  JobContext,
+  JobLog,
+  JobOptions,
+  LogFunction,
+} from './functions/define-job.ts'
+export type { EnqueueArguments, EnqueueOptions } from './functions/enqueue.ts'
+export { cancel, fail, retryAfter } from './functions/outcomes.ts'
+export type { InputOf, OutputOf, StandardSchema } from './functions/standard-schema.ts'
 export type { Listing, Page } from './listing.ts'
 export type { Answer } from './requester.ts'
 export type {
@@ -22,3 +35,6 @@ export type {
 export type { RetryOptions } from './transport.ts'
 export type { WaitOptions } from './wait-for-run.ts'
 export type { WaitUntilOptions } from './wait-until-over.ts'
+export { createWorker } from './worker/worker.ts'
+export type { Worker, WorkerOptions, WorkerStats } from './worker/worker.ts'
+export type { WorkerEvent, WorkerListener } from './worker/worker-events.ts'

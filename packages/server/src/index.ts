@@ -5,6 +5,8 @@
 export { examineMachine } from './compose/doctor.ts'
 export type { Diagnosis, DiagnosisStatus } from './compose/diagnosis.ts'
 export type { DoctorOptions } from './compose/doctor.ts'
+export { startEmbedded } from './compose/embedded.ts'
+export type { EmbeddedBelfry, EmbeddedOptions } from './compose/embedded.ts'
 export { loadConfig } from './config/load.ts'
 export type { ConfigSource, LoadedConfig } from './config/load.ts'
 export type { Config } from './config/schema.ts'

@@ -65,9 +65,11 @@ export const attempt = (more: Partial<Attempt> = {}): Attempt => ({
   response: 'ok',
   responseTruncated: false,
   responseCapBytes: 16_384,
+  result: null,
   retryAt: null,
   workerId: null,
   leaseEpoch: 1,
+  progress: null,
   ...more,
 })
 
@@ -127,6 +129,7 @@ const key = (name: string, more: Partial<Key>): Key => ({
   name,
   prefix: 'blf_abcd',
   scopes: ['read'],
+  queues: null,
   createdAt: madeAt,
   expiresAt: null,
   revokedAt: null,
@@ -150,7 +153,9 @@ function withoutAttempts({ input: _input, attemptList: _attempts, attemptsTotal:
   return summary
 }
 
-function withoutHeaders({ handler: { kind, url, method }, ...job }: Job) {
+function withoutHeaders({ handler, ...job }: Job) {
+  if (handler.kind === 'function') return { ...job, handler }
+  const { kind, url, method } = handler
   return { ...job, handler: { kind, url, method } }
 }
 

@@ -38,6 +38,7 @@ export interface Arena {
   readonly postgres: EmbeddedPostgres
   /** Of the login role in DATABASE_URL: must never be seen in a log. */
   readonly password: string
+  readonly databaseUrl: string
   readonly ledger: Ledger
   /** What has been started and is ready, by name; a second start of a name takes the place of the first. */
   readonly nodes: ReadonlyMap<string, NodeProcess>
@@ -114,6 +115,7 @@ async function openArena(
   }
   return {
     ...rest,
+    databaseUrl,
     dataDir,
     get postgres() {
       return postgres()

@@ -21,7 +21,7 @@ export type Rule = {
 
 const skippedFolders = new Set(['node_modules', 'dist', '.git', 'coverage', '.belfry'])
 const textFile =
-  /\.(?:ts|mjs|js|json|jsonc|md|sql|css|html|ya?ml|toml|sh|txt)$|(?:^|\/)(?:\.[^/]+|[A-Z]+|run)$/
+  /\.(?:ts|mjs|js|json|jsonc|md|py|sql|css|html|ya?ml|toml|sh|txt)$|(?:^|\/)(?:\.[^/]+|[A-Z]+|run)$/
 const codeFile = /\.(?:ts|mjs|js)$/
 
 export function sourceFile(path: string, text: string): SourceFile {

@@ -4,7 +4,7 @@
 import { isCode, type Rule, type SourceFile, type Violation, violation } from '../lib/source-file.ts'
 import { walk } from '../lib/syntax.ts'
 
-const edge = /^packages\/[^/]+\/src\/(?:index|schedule)\.ts$/
+const edge = /^packages\/[^/]+\/src\/(?:index|schedule|testing|functions)\.ts$/
 
 function defaultExports(file: SourceFile): Violation[] {
   const found: Violation[] = []

@@ -39,6 +39,11 @@ function scopesFromFlag(call: Call): Scope[] {
   return scopes.filter((scope) => named.includes(scope))
 }
 
+function queuesFromFlag(call: Call): string[] | undefined {
+  const named = call.flags.list('queue').flatMap((text) => text.split(','))
+  return named.length === 0 ? undefined : [...new Set(named)]
+}
+
 /** A new key with its secret, which is data: it is shown this once. */
 const createdShape: Shape<KeyCreated> = {
   name: (key) => key.name,
@@ -56,7 +61,7 @@ async function createKey(call: Call): Promise<undefined> {
   const body = {
     name: required(call, 'name'),
     scopes: scopesFromFlag(call),
-    ...given({ expiresAt: expiry(call), tenant: call.flags.text('tenant') }),
+    ...given({ expiresAt: expiry(call), tenant: call.flags.text('tenant'), queues: queuesFromFlag(call) }),
   }
   const client = await call.client()
   const key = await client.keys.create(body, { dryRun: call.dryRun })
@@ -122,6 +127,12 @@ export const accessCommands: readonly Command[] = [
     arguments: [{ name: 'name', summary: 'Name of the key' }],
     flags: [
       { name: 'scope', value: 'scopes', repeat: true, summary: `What it may do: ${scopes.join(', ')}` },
+      {
+        name: 'queue',
+        value: 'names',
+        repeat: true,
+        summary: 'With the scope worker: queues that it may serve; every one if left out',
+      },
       { name: 'tenant', value: 'name', summary: 'For another tenant (needs the scope platform)' },
       { name: 'expires', value: 'time', summary: 'End of its use: 90d from now, or 2027-01-01T00:00:00Z' },
       {
@@ -131,11 +142,21 @@ export const accessCommands: readonly Command[] = [
       },
     ],
     effect: 'change',
-    fieldFlags: { '/name': '<name>', '/scopes': '--scope', '/expiresAt': '--expires', '/tenant': '--tenant' },
+    fieldFlags: {
+      '/name': '<name>',
+      '/scopes': '--scope',
+      '/queues': '--queue',
+      '/expiresAt': '--expires',
+      '/tenant': '--tenant',
+    },
     examples: [
       {
         words: 'For a program that starts runs',
         command: 'belfry key create web --scope enqueue --expires 90d',
+      },
+      {
+        words: 'For a worker of functions, in one queue',
+        command: 'belfry key create mailer --scope worker --queue mail',
       },
       {
         words: 'For yourself, kept in a context',

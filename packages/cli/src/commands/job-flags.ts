@@ -2,7 +2,7 @@
  * Flags that describe a job's handler and policies, shared by `job` and by `schedule create`, and what they
  * mean.
  */
-import type { HttpHandlerDefinition, Job } from '@belfry/contract'
+import type { Job } from '@belfry/contract'
 import { deliveries, httpMethods, nearest } from '@belfry/contract'
 import type { BodyOf } from '@belfry/sdk'
 import type { Call, FlagSpec } from '../command.ts'
@@ -17,6 +17,7 @@ export const handlerFlags: readonly FlagSpec[] = [
     method: true,
     summary: 'Call this URL, by POST unless a method stands before it',
   },
+  { name: 'function', value: 'name', summary: 'Run this function, in workers that have it' },
   { name: 'header', value: 'header', repeat: true, summary: "Header to send, such as 'X-Team: billing'" },
   { name: 'body', value: 'text', summary: 'Body to send as it is; without it the input is sent as JSON' },
   { name: 'body-file', value: 'path', summary: 'Body from a file, `-` for standard input' },
@@ -49,6 +50,7 @@ export const policyFlags: readonly FlagSpec[] = [
 /** Which flag fills which field of a job. */
 export const jobFieldFlags: Readonly<Record<string, string>> = {
   '/handler': '--http',
+  '/handler/name': '--function',
   '/handler/headers': '--header',
   '/handler/body': '--body',
   '/retry/maxAttempts': '--max-attempts',
@@ -80,16 +82,18 @@ export function httpTarget(text: string): { method: (typeof httpMethods)[number]
 const isMethod = (text: string): boolean => (httpMethods as readonly string[]).includes(text.toUpperCase())
 
 /**
- * The handler that the flags describe; undefined when --http is not given. Throws when parts come without
- * it.
+ * The handler that the flags describe; undefined when neither --http nor --function is given. Throws when
+ * parts come without --http.
  */
 export async function handlerFromFlags(call: Call): Promise<HandlerInput | undefined> {
+  refuseTogether(call, 'http', 'function')
   const target = call.flags.text('http')
+  const name = call.flags.text('function')
   const parts = await handlerParts(call)
   if (target !== undefined) return { kind: 'http', ...httpTarget(target), ...parts }
   const [stray] = call.flags.given(['header', 'body', 'body-file'])
   if (stray !== undefined) throw new UsageError(`--${stray} needs --http: say what to call`)
-  return undefined
+  return name === undefined ? undefined : { kind: 'function', name }
 }
 
 async function handlerParts(call: Call): Promise<{ headers?: Record<string, string>; body?: string }> {
@@ -100,8 +104,10 @@ async function handlerParts(call: Call): Promise<{ headers?: Record<string, stri
 }
 
 /** The handler after an update: parts given replace those of the present one. */
-export async function handlerForUpdate(call: Call, present: HttpHandlerDefinition): Promise<HandlerInput> {
+export async function handlerForUpdate(call: Call, present: Job['handler']): Promise<HandlerInput> {
   const target = call.flags.text('http')
+  if (present.kind === 'function' || call.flags.text('function') !== undefined)
+    return (await handlerFromFlags(call)) ?? present
   return { ...present, ...(target === undefined ? {} : httpTarget(target)), ...(await handlerParts(call)) }
 }
 

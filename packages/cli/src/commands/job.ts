@@ -35,7 +35,8 @@ const ownFieldFlags: Readonly<Record<string, string>> = {
 
 async function create(call: Call): Promise<undefined> {
   const handler = await handlerFromFlags(call)
-  if (handler === undefined) throw new UsageError('say what to call: --http POST https://example.com/hook')
+  if (handler === undefined)
+    throw new UsageError('say what to run: --http POST https://example.com/hook, or --function NAME')
   const client = await call.client()
   const body = {
     name: required(call, 'name'),
@@ -128,6 +129,10 @@ export const jobCommands: readonly Command[] = [
         words: 'Five tries of at most 30 seconds, with a header',
         command:
           "belfry job create report --http https://example.com/report --header 'X-Team: billing' --max-attempts 5 --timeout 30s",
+      },
+      {
+        words: 'Run a function that workers of the SDK have',
+        command: 'belfry job create welcome --function mail.send --queue mail',
       },
     ],
     run: create,

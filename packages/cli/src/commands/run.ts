@@ -13,6 +13,7 @@ import { attemptWords, olderAttempts, runShape, runSummaryShape } from '../outpu
 import { plain, plainLines } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
 import { backfillId, findJob, findJobId, findScheduleId, isId, runId } from '../resolve-name.ts'
+import { printLines } from './run-lines.ts'
 import {
   given,
   inputFlag,
@@ -114,6 +115,7 @@ function attemptLines(attempt: Attempt, call: Call): string[] {
         .map((line) => `    ${line}`),
     )
   }
+  if (attempt.result !== null) lines.push(`  result: ${plain(JSON.stringify(attempt.result))}`)
   if (attempt.retryAt !== null) lines.push(`  next attempt due ${timeWithDistance(attempt.retryAt, clock)}`)
   return lines
 }
@@ -125,7 +127,9 @@ function noAttempt(run: Run, call: Call): string {
 
 async function logs(call: Call): Promise<undefined> {
   const client = await call.client()
-  const run = await client.runs.get(runId(required(call, 'run')))
+  const id = runId(required(call, 'run'))
+  if (call.flags.given(['lines', 'attempt', 'follow']).length > 0) return printLines(call, client, id)
+  const run = await client.runs.get(id)
   const older = olderAttempts(run)
   const all = call.flags.on('all') && older > 0
   const attempts = all
@@ -188,9 +192,20 @@ const lookCommands: readonly Command[] = [
     summary: 'Show the attempts of a run with what each answered',
     details: 'The newest 100. Responses are kept up to a limit; where one was cut, that is said.',
     arguments: [runArgument],
-    flags: [{ name: 'all', summary: 'All attempts, however many' }],
+    flags: [
+      { name: 'all', summary: 'All attempts, however many' },
+      { name: 'lines', summary: 'Instead, what its function logged, line by line' },
+      { name: 'attempt', value: 'number', summary: 'Lines of this attempt; of the newest if left out' },
+      { name: 'follow', short: 'f', summary: 'Lines as they come, until the run has ended' },
+    ],
     effect: 'read',
-    examples: [{ words: 'Why did it fail', command: 'belfry run logs 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
+    examples: [
+      { words: 'Why did it fail', command: 'belfry run logs 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' },
+      {
+        words: 'Watch a function at work',
+        command: 'belfry run logs 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f -f',
+      },
+    ],
     run: logs,
   },
   {

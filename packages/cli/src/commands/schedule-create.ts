@@ -51,7 +51,7 @@ async function bodyFromFlags(call: Call): Promise<NamelessBody> {
   const handler = await handlerFromFlags(call)
   const job = await jobName(call)
   if ((handler === undefined) === (job === undefined)) {
-    throw new UsageError('say what: either --http POST https://example.com/hook or --job NAME')
+    throw new UsageError('say what: --http POST https://example.com/hook, --function NAME or --job NAME')
   }
   const [ofJob] = job === undefined ? [] : call.flags.given(policyFlags.map((flag) => flag.name))
   if (ofJob !== undefined)
@@ -77,7 +77,8 @@ async function bodyFromFlags(call: Call): Promise<NamelessBody> {
 async function createNamed(client: Client, call: Call, body: NamelessBody): Promise<Schedule> {
   const name = call.argument('name')
   if (name !== undefined) return client.schedules.create({ ...body, name }, { dryRun: call.dryRun })
-  const parts = { ...body, url: body.handler?.url }
+  const url = body.handler?.kind === 'http' ? body.handler.url : undefined
+  const parts = { ...body, url }
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await client.schedules.create(

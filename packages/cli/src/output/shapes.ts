@@ -13,6 +13,7 @@ import type {
   Schedule,
   ScheduleSummary,
   Tenant,
+  WorkerView,
 } from '@belfry/contract'
 import { toneOf } from './paint.ts'
 import type { Shape } from './printer.ts'
@@ -27,9 +28,9 @@ const state = (text: string, reason: string | null = null): Cell => ({
 const maybeTime = (instant: string | null, clock: Clock): string =>
   instant === null ? '-' : timeWithDistance(instant, clock)
 
-/** "POST https://example.com/hook". */
-export const targetWords = (job: Pick<JobSummary, 'handler'>): string =>
-  `${job.handler.method} ${job.handler.url}`
+/** "POST https://example.com/hook", "function mail.send". */
+export const targetWords = ({ handler }: Pick<JobSummary, 'handler'>): string =>
+  handler.kind === 'function' ? `function ${handler.name}` : `${handler.method} ${handler.url}`
 
 export const jobSummaryShape: Shape<JobSummary> = {
   name: (job) => job.name,
@@ -52,8 +53,7 @@ export const jobShape: Shape<Job> = {
     ['Description', job.description],
     ['Version', String(job.version)],
     ['Target', targetWords(job)],
-    ...Object.entries(job.handler.headers).map(([name, value]) => ['Header', `${name}: ${value}`] as const),
-    ['Body', job.handler.body ?? 'the input of the run, as JSON'],
+    ...httpFields(job.handler),
     ['Delivery', job.delivery],
     ['Attempts', `${job.retry.maxAttempts}, each at most ${durationWords(job.attemptTimeoutMs)}`],
     ['Backoff', backoffWords(job)],
@@ -61,6 +61,14 @@ export const jobShape: Shape<Job> = {
     ['Priority', String(job.priority)],
     ['Changed', timeWithDistance(job.updatedAt, clock)],
   ],
+}
+
+function httpFields(handler: Job['handler']): (readonly [string, string])[] {
+  if (handler.kind !== 'http') return []
+  return [
+    ...Object.entries(handler.headers).map(([name, value]) => ['Header', `${name}: ${value}`] as const),
+    ['Body', handler.body ?? 'the input of the run, as JSON'],
+  ]
 }
 
 function backoffWords({ retry }: Job): string {
@@ -274,6 +282,7 @@ export const keyShape: Shape<Key> = {
     ['Id', key.id],
     ['Prefix', key.prefix],
     ['Scopes', key.scopes.join(', ')],
+    ...(key.queues === null ? [] : [['Queues', key.queues.join(', ')] as const]),
     ['Expires', maybeTime(key.expiresAt, clock)],
   ],
 }
@@ -281,4 +290,18 @@ export const keyShape: Shape<Key> = {
 function keyState(key: Key, clock: Clock): string {
   if (key.revokedAt !== null) return 'revoked'
   return key.expiresAt !== null && Date.parse(key.expiresAt) <= clock.now() ? 'expired' : 'active'
+}
+
+export const workerShape: Shape<WorkerView> = {
+  name: (worker) => worker.id,
+  columns: [
+    { title: 'ID', cell: (worker) => worker.id },
+    { title: 'HOST', cell: (worker) => worker.host, flexible: true },
+    { title: 'QUEUES', cell: (worker) => worker.queues.join(','), flexible: true },
+    { title: 'FUNCTIONS', cell: (worker) => worker.functions.join(','), flexible: true },
+    { title: 'RUNS', cell: (worker) => `${worker.held}/${worker.slots}`, align: 'right' },
+    { title: 'SINCE', cell: (worker, clock) => timeWithDistance(worker.startedAt, clock) },
+    { title: 'HEARTBEAT', cell: (worker, clock) => timeWithDistance(worker.heartbeatAt, clock) },
+  ],
+  fields: () => [],
 }

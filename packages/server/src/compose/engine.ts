@@ -6,6 +6,7 @@
 import { hostname } from 'node:os'
 import { createHttpHandler } from '../adapters/handlers/http/http-handler.ts'
 import type { Config } from '../config/schema.ts'
+import { functionLane } from '../domain/route.ts'
 import type { Backfiller } from '../engine/backfiller.ts'
 import { createBackfiller } from '../engine/backfiller.ts'
 import type { DatabaseClock } from '../engine/database-clock.ts'
@@ -24,9 +25,12 @@ import type { CalendarShelf } from '../ports/calendars.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EgressAgent } from '../ports/egress.ts'
 import type { EventSink } from '../ports/event-sink.ts'
+import type { Handler } from '../ports/handler.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
+import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { Random } from '../ports/random.ts'
+import type { SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
@@ -55,6 +59,19 @@ export interface EngineParts {
   /** Of the process. */
   readonly shelf: CalendarShelf
   readonly egress: EgressAgent
+  /** Whether the worker calls HTTP targets. */
+  readonly callsHttp: boolean
+  /** Functions that are executed here. */
+  readonly functions?: FunctionWork | undefined
+}
+
+/** The functions of a tenant, as a worker of its own serves them. */
+export interface FunctionWork {
+  readonly handler: Handler
+  readonly owner: SessionOwner
+  readonly queues: readonly string[]
+  readonly slots: number
+  readonly keeper: LeaseKeeper
 }
 
 export interface Engine {
@@ -90,7 +107,8 @@ export function createEngine(parts: EngineParts): Engine {
     clock: parts.clock,
     userAgent: `Belfry/${version}`,
   })
-  const worker = config.roles.includes('worker')
+  const callsHttp = config.roles.includes('worker') && parts.callsHttp
+  const worker = callsHttp
     ? createWorker({
         ...shared,
         store,
@@ -100,21 +118,35 @@ export function createEngine(parts: EngineParts): Engine {
         settings: workerSettings(config),
       })
     : undefined
+  const { functions } = parts
+  const functionWorker =
+    functions &&
+    createWorker({
+      ...shared,
+      store,
+      queue: createPostgresRunQueue(parts.db),
+      handlers: [functions.handler],
+      owner: functions.owner,
+      keeper: functions.keeper,
+      queues: functions.queues,
+      laneOf: (queue) => functionLane(queue, functions.owner.tenantId),
+      settings: { ...workerSettings(config), slots: functions.slots },
+    })
 
   return {
-    worker,
+    worker: worker ?? functionWorker,
     scheduling,
     databaseClock,
     async start() {
       for (const service of [...upkeep, ...firing]) await service.start()
-      await worker?.start()
+      await Promise.all([worker?.start(), functionWorker?.start()])
     },
     async stop() {
       for (const service of firing.toReversed()) await service.stop()
-      await worker?.stop()
+      await Promise.all([worker?.stop(), functionWorker?.stop()])
       await parts.tags.close()
       await Promise.all(upkeep.map((service) => service.stop()))
-      await handler.close()
+      await Promise.all([handler.close(), functions?.handler.close(), functions?.keeper.close()])
     },
   }
 }

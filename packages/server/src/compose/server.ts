@@ -1,6 +1,6 @@
 /**
- * One Belfry process: store, engine, API and ops port, put together as the configuration says. The only file
- * that knows every adapter's neighbour; nothing is decided here.
+ * One Belfry process: store, engine, API and ops port (parts.ts), started and stopped as the configuration
+ * says; nothing is decided here.
  *
  *   start  ops port (alive, not ready) ─► store ─► hints ─► API ─► engine ─► ready
  *   stop   not ready ─► API refuses ─► shards given up ─► runs drained, rest handed back ─► API ─► store
@@ -9,39 +9,12 @@
  */
 import type { Logger } from 'pino'
 import { systemClock } from '../adapters/system/clock.ts'
-import { createSystemIds, systemRandom } from '../adapters/system/ids.ts'
-import { openZoneSource, zoneDataOnDisk, zoneDirectories } from '../adapters/zones/zone-source.ts'
-import { connectionShares } from '../config/connection-shares.ts'
 import type { Config } from '../config/schema.ts'
-import { createCalendarShelf } from '../engine/calendar-shelf.ts'
-import { createFairTags } from '../engine/fair-tags.ts'
-import { createLocalHints } from '../engine/local-hints.ts'
-import type { Api } from '../http/api.ts'
-import { createApi } from '../http/api.ts'
-import type { CalendarShelf } from '../ports/calendars.ts'
-import type { EgressAgent } from '../ports/egress.ts'
-import type { EventSink } from '../ports/event-sink.ts'
-import type { Hints } from '../ports/hints.ts'
-import { createPostgresCatalog } from '../postgres/catalog/catalog.ts'
-import { createKeyDirectory } from '../postgres/catalog/key-store.ts'
-import type { Database } from '../postgres/database.ts'
-import { createPostgresHints } from '../postgres/hints.ts'
 import { loginWarning } from '../postgres/login-rights.ts'
-import { createSchemaCheck } from '../postgres/migrate.ts'
-import { checkWritable } from '../postgres/writable.ts'
-import type { PoolStats } from '../postgres/pool.ts'
-import { createPostgresQueueProgress } from '../postgres/queue-progress.ts'
-import { createAuthenticator, keyMint } from '../security/credentials.ts'
-import { createEgress } from '../security/egress/egress.ts'
-import { createEventLog } from '../telemetry/event-log.ts'
-import { createEventFanOut } from '../telemetry/fan-out.ts'
-import type { Metrics } from '../telemetry/metrics.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
 import type { ReadinessCheck, StatusReport } from '../telemetry/ops-server.ts'
 import { createOps } from '../telemetry/ops-server.ts'
-import type { Engine } from './engine.ts'
-import { createEngine } from './engine.ts'
-import { statusReports } from './status-reports.ts'
+import { assemble } from './parts.ts'
 import type { Store } from './store.ts'
 import { openStore } from './store.ts'
 import type { UndoStep } from './unwind.ts'
@@ -118,113 +91,4 @@ export async function orStop<T>(server: BelfryServer, work: Promise<T>): Promise
     await server.stop()
     throw error
   }
-}
-
-interface Parts {
-  readonly engine: Engine
-  readonly checks: readonly ReadinessCheck[]
-  readonly reports: readonly StatusReport[]
-  readonly hints: Startable
-  readonly egress: EgressAgent
-  /** Undefined where this process has no role `api`. */
-  readonly createApi: (() => Promise<Api>) | undefined
-}
-
-type Startable = Hints & { start(): void; close(): Promise<void> }
-
-function assemble(config: Config, logger: Logger, store: Store, metrics: Metrics): Parts {
-  const shares = connectionShares(config)
-  const leases = store.db
-  const api = shares.api === 0 ? undefined : store.open('api', shares.api)
-  const db = shares.engine === 0 ? undefined : store.open('engine', shares.engine)
-  const ids = createSystemIds()
-  const events = createEventFanOut([createEventLog(logger), metrics.events], (error) =>
-    logger.error({ err: error }, 'a listener of events failed'),
-  )
-  store.onRestart((reason) => events.emit('database_restarted', { reason }))
-  const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()))
-  const egress = createEgress({
-    allowCidrs: config.egressAllow,
-    denyCidrs: config.egressDeny,
-    allowPorts: config.egressPorts,
-    clock: systemClock,
-    connectionsPerOrigin: Math.max(256, config.workerSlots),
-  })
-  // not on the connections of the API: a request waits for it while it holds one
-  const progress = createPostgresQueueProgress(db ?? leases)
-  const tags = createFairTags({ clock: systemClock, progress })
-  const directories = zoneDirectories(config.zoneDirectory)
-  const zones = openZoneSource(directories)
-  const shelf = createCalendarShelf()
-  const shared = { ids, hints, egress, events, tags, zones }
-  const timing = { clock: systemClock, random: systemRandom }
-  const engine = createEngine({ ...shared, ...timing, shelf, config, db: db ?? leases, leases })
-  const pools = [leases, api, db].filter((each) => each !== undefined)
-  readGauges(metrics, pools, engine)
-  return {
-    engine,
-    checks: [
-      { name: 'database', check: () => leases.ping() },
-      { name: 'database_takes_writes', check: () => checkWritable(leases) },
-      { name: 'schema', check: createSchemaCheck(leases) },
-    ],
-    reports: statusReports({ db: leases, engine, zones, zonesOnDisk: () => zoneDataOnDisk(directories) }),
-    hints,
-    egress,
-    createApi:
-      api && (() => openApi(api, metrics, logger, shelf, { ...shared, retentionDays: config.retentionDays })),
-  }
-}
-
-function openApi(
-  db: Database,
-  metrics: Metrics,
-  logger: Logger,
-  shelf: CalendarShelf,
-  shared: Pick<Parameters<typeof createApi>[0], 'ids' | 'hints' | 'egress' | 'tags' | 'zones'> & {
-    events: EventSink
-    retentionDays: number
-  },
-): Promise<Api> {
-  return createApi({
-    ...shared,
-    version,
-    logger,
-    catalog: createPostgresCatalog({ db, dataVersion: shared.zones.dataVersion, shelf }),
-    authenticator: createAuthenticator({ directory: createKeyDirectory({ db }), clock: systemClock }),
-    mint: keyMint,
-    observer: metrics.requests,
-  })
-}
-
-function openHints(config: Config, store: Store, db: Database, senderId: string): Startable {
-  if (config.databaseHints === 'local') {
-    return { ...createLocalHints(), start: () => {}, close: async () => {} }
-  }
-  return createPostgresHints({
-    db,
-    connection: store.connection,
-    clock: systemClock,
-    random: systemRandom,
-    senderId,
-  })
-}
-
-function readGauges(metrics: Metrics, pools: readonly Database[], engine: Engine): void {
-  metrics.readConnections(() => {
-    const all = pools.map((pool) => pool.stats())
-    const sum = (of: (stats: PoolStats) => number) => all.reduce((total, stats) => total + of(stats), 0)
-    return {
-      open: sum((each) => each.open),
-      idle: sum((each) => each.idle),
-      waiting: sum((each) => each.waiting),
-    }
-  })
-  const { worker, scheduling } = engine
-  if (scheduling !== undefined) metrics.readBackfills(scheduling.backfiller.stats)
-  if (worker === undefined) return
-  metrics.readSlots(() => {
-    const { slots, busy } = worker.stats()
-    return { used: busy, free: Math.max(0, slots - busy) }
-  })
 }

@@ -16,7 +16,7 @@ export type AttemptEnding =
   | { readonly kind: 'failed'; readonly retryable: boolean; readonly retryAfterMs?: number | undefined }
   /** Cut off after its time, by the worker or by the rescuer. */
   | { readonly kind: 'timed_out' }
-  /** Cut off because a cancel was asked for. */
+  /** Cut off because a cancel was asked for, or called off by the function itself. */
   | { readonly kind: 'canceled' }
   /** Cut off because the worker stops. */
   | { readonly kind: 'released' }
@@ -68,7 +68,8 @@ export function judgeAttempt(attempt: AttemptCase, random: number): AttemptVerdi
   })
 
   if (ending.kind === 'succeeded') return end('succeeded', null)
-  if (ending.kind === 'canceled' || attempt.cancelRequested) return end('canceled', 'canceled_by_request')
+  if (attempt.cancelRequested) return end('canceled', 'canceled_by_request')
+  if (ending.kind === 'canceled') return end('canceled', 'canceled_by_handler')
   if (attempt.delivery === 'at_most_once') return endAtMostOnce(ending, end)
   switch (ending.kind) {
     case 'released':

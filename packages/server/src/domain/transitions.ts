@@ -53,7 +53,7 @@ export const transitions = [
     from: 'running',
     to: 'canceled',
     by: 'worker',
-    when: 'it was canceled, and the attempt ended without success',
+    when: 'it was canceled and the attempt ended without success, or its function called it off',
   },
   {
     from: 'running',

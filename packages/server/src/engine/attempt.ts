@@ -25,6 +25,7 @@ import type { DatabaseClock } from './database-clock.ts'
 const maxErrorLength = 4_000
 
 export interface AttemptOptions {
+  readonly sessionId: string
   readonly run: ClaimedRun
   readonly definition: JobDefinition
   readonly handler: Handler
@@ -96,6 +97,7 @@ export function startAttempt(options: AttemptOptions): RunningAttempt {
       httpStatus: answer?.httpStatus ?? null,
       response: answer?.response === undefined ? null : answer.response.replaceAll('\u0000', '\uFFFD'),
       responseTruncated: answer?.responseTruncated ?? false,
+      result: answer?.outcome === 'succeeded' ? answer.result : undefined,
     }
     return { end, abandoned: late }
   }
@@ -104,9 +106,10 @@ export function startAttempt(options: AttemptOptions): RunningAttempt {
 }
 
 async function callHandler(options: AttemptOptions, signal: AbortSignal): Promise<HandlerResult> {
-  const { run, definition, handler, random } = options
+  const { sessionId, run, definition, handler, random } = options
   try {
     return await handler.execute({
+      sessionId,
       runId: run.runId,
       tenantId: run.tenantId,
       jobId: run.jobId,
@@ -161,6 +164,7 @@ function judgeAnswer(
         error: { code: 'worker_stopped', message: `The worker stopped before the attempt ended.${ignored}` },
       }
     case undefined: {
+      if (answer?.outcome === 'canceled') return { ending: { kind: 'canceled' }, error: answer.error }
       const retryAfterMs = answer?.retryAfterMs
       return {
         ending: { kind: 'failed', retryable: answer?.retryable ?? true, retryAfterMs },

@@ -86,7 +86,7 @@ async function stepWithin(
   if (!goesOn) return advance(tx, backfill, standStill(backfill), backfill.state, [])
   const { schedule } = backfill
   if (schedule === null) return advance(tx, backfill, standStill(backfill), 'canceled', [])
-  if (plan === undefined || plan.version !== schedule.version || plan.queue !== schedule.queue) return 'stale'
+  if (plan === undefined || plan.version !== schedule.version || plan.queue !== schedule.lane) return 'stale'
   const alive = backfill.runs.filter(({ endedAs }) => endedAs === null).length
   const free = backfill.concurrency - alive
   if (backfill.nextAtMs === null || free <= 0) {

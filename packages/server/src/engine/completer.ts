@@ -21,7 +21,7 @@ import type { ClaimedRun } from '../ports/run-queue.ts'
 import type { AppliedEnd, AttemptEnd, LetGo, RunStore } from '../ports/run-store.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { isFaultOfRows, isolateFault } from './isolate-fault.ts'
-import { backfillHint } from './backfill-hints.ts'
+import { hintEnded } from './backfill-hints.ts'
 import { tellPaused } from './failure-pauses.ts'
 import { hintTimers } from './timer-hints.ts'
 
@@ -204,22 +204,12 @@ function acknowledge(
     events.emit('attempt_ended', { ...facts, state: state ?? 'pending' })
   }
   hintTimers(hints, applied, letGo)
-  hintBackfills(hints, batch, states)
+  hintEnded(
+    hints,
+    batch.map(({ run }) => run),
+    states,
+  )
   for (const ended of batch) ended.onAcknowledged()
-}
-
-/** A run that a backfill made has ended: the next may start. */
-function hintBackfills(
-  hints: Pick<Hints, 'publish'>,
-  batch: Batch,
-  states: ReadonlyMap<string, AppliedEnd['runState']>,
-): void {
-  const scheduleIds = new Set<string>()
-  for (const { run } of batch) {
-    const hasEnded = (states.get(run.runId) ?? null) !== null
-    if (hasEnded && run.backfillOf !== null) scheduleIds.add(run.backfillOf)
-  }
-  for (const scheduleId of scheduleIds) hints.publish(backfillHint(scheduleId))
 }
 
 /** What could not be stored was most likely the text that came from outside; the outcome is worth more. */

@@ -47,7 +47,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
     const handler = (known && handlers.get(known.handler.kind)) ?? unusableHandler
     const { runId, tenantId, jobId, leaseEpoch } = run
     events.emit('attempt_started', { runId, tenantId, jobId, attempt: run.attempt, leaseEpoch })
-    const attempt = startAttempt({ ...options, run, definition, handler })
+    const attempt = startAttempt({ ...options, sessionId, run, definition, handler })
     let running = true
     const abort = (reason: AbortReason): boolean => {
       if (running) attempt.abort(reason)

@@ -5,7 +5,7 @@
  *    what is left, until all gave less than was asked or no slot is free.
  * 2. Definitions are loaded before anything is started; what may not be started any more is given back.
  */
-import type { HandlerKind, JobDefinition } from '@belfry/contract'
+import type { JobDefinition } from '@belfry/contract'
 import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
@@ -31,7 +31,9 @@ export interface IntakeOptions {
   readonly databaseClock: DatabaseClock
   readonly events: EventSink
   readonly tags: Pick<TagClock, 'observeClaimed'>
-  readonly handlers: readonly HandlerKind[]
+  /** The lane of what is claimed from a queue; unset: that of the queue (domain/route.ts). */
+  readonly laneOf?: ((queue: string) => string) | undefined
+  readonly routes: readonly string[]
   readonly session: Pick<WorkerSession, 'current' | 'lapsed'>
   readonly slots: Pick<Slots, 'free'>
   readonly start: (sessionId: string, run: ClaimedRun, definition: JobDefinition | undefined) => void
@@ -42,7 +44,7 @@ export interface IntakeParts {
   readonly shares: QueueShares
   readonly marks: LowWaterMarks
   readonly definitions: DefinitionCache
-  readonly strays: Strays
+  readonly strays: Pick<Strays, 'giveBack' | 'suspect'>
 }
 
 /** Answers a function that claims and starts; it answers how many runs it claimed. */
@@ -56,8 +58,8 @@ export function createIntake(
   async function claimOnce(sessionId: string, wanted: readonly QueueLimit[]): Promise<readonly ClaimedRun[]> {
     const sentMs = clock.monotonicMs()
     const shares = wanted.map((each) => ({ ...each, minTag: parts.marks.minTag(each.queue, sentMs) }))
-    const { handlers, deadlineMarginMs } = options
-    const claim = await options.queue.claim({ sessionId, shares, handlers, deadlineMarginMs })
+    const { routes, deadlineMarginMs } = options
+    const claim = await options.queue.claim({ sessionId, shares, routes, deadlineMarginMs })
     databaseClock.observe(claim.nowMs, sentMs)
     if (!claim.alive) session.lapsed(sessionId)
     takeIn(options, parts, shares, claim.runs, clock.monotonicMs() - sentMs, claim.nowMs)
@@ -121,7 +123,7 @@ function takeIn(
     const tenantIds = taken.map((run) => run.tenantId)
     shares.gave(share, tenantIds, nowMs)
     if (highestTag === null) continue
-    options.tags.observeClaimed(queue, highestTag)
+    options.tags.observeClaimed(options.laneOf?.(queue) ?? queue, highestTag)
     const waitsMs = taken.map((run) => Math.max(0, databaseNowMs - run.availableAtMs))
     options.events.emit('runs_claimed', { queue, count: taken.length, durationMs, waitsMs })
   }

@@ -18,8 +18,9 @@ import { BelfryError } from '@belfry/contract'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Ids } from '../ports/ids.ts'
+import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { Random } from '../ports/random.ts'
-import type { RunStore } from '../ports/run-store.ts'
+import type { RunStore, SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { createLoop } from './loop.ts'
@@ -35,9 +36,12 @@ export interface WorkerSessionOptions {
   readonly version: string
   readonly queues: readonly string[]
   readonly slots: number
+  readonly owner?: SessionOwner | undefined
   readonly leaseMs: number
   readonly heartbeatMs: number
   readonly marginMs: number
+  /** Renews besides, from where a blocked event loop cannot keep it from doing so. */
+  readonly keeper?: LeaseKeeper | undefined
   readonly onOpened: (sessionId: string) => void
   readonly onLost: (sessionId: string) => void
   readonly onCancel: (runIds: readonly string[]) => void
@@ -58,28 +62,26 @@ export interface WorkerSession extends Service {
 
 export function createWorkerSession(options: WorkerSessionOptions): WorkerSession {
   const { store, clock, databaseClock, random, ids, events, leaseMs, marginMs } = options
-  if (options.heartbeatMs + marginMs >= leaseMs) {
-    throw new BelfryError(
-      'invalid_config',
-      `A lease of ${leaseMs} ms is too short for a heartbeat of ${options.heartbeatMs} ms and a margin of ` +
-        `${marginMs} ms; make it longer than both together.`,
-    )
-  }
+  checkLease(options)
 
   function reportLoss(sessionId: string): void {
+    options.keeper?.drop()
     events.emit('session_lost', { sessionId, role: 'worker' })
     options.onLost(sessionId)
     loop.wake()
   }
-  const trust = createTrust(clock, reportLoss)
+  const keptUntilMs = (sessionId: string): number =>
+    (options.keeper?.renewedAtMs(sessionId) ?? -Infinity) + leaseMs - marginMs
+  const trust = createTrust(clock, reportLoss, keptUntilMs)
 
   async function open(): Promise<void> {
     const id = ids.uuidv7(databaseClock.nowMs())
-    const { host, version, queues, slots } = options
+    const { host, version, queues, slots, owner } = options
     const sentMs = clock.monotonicMs()
-    const { nowMs } = await store.openSession({ id, host, version, queues, slots }, leaseMs)
+    const { nowMs } = await store.openSession({ id, host, version, queues, slots, owner }, leaseMs)
     databaseClock.observe(nowMs, sentMs)
     events.emit('session_started', { sessionId: id, role: 'worker' })
+    options.keeper?.hold(id, leaseMs)
     trust.hold(id, sentMs + leaseMs - marginMs)
     if (trust.current() === id) options.onOpened(id)
   }
@@ -112,6 +114,7 @@ export function createWorkerSession(options: WorkerSessionOptions): WorkerSessio
     },
     async onStop() {
       const last = trust.drop()
+      options.keeper?.drop()
       if (last === undefined) return
       await store.closeSession(last).catch((error: unknown) => {
         // then it runs out by itself
@@ -121,6 +124,15 @@ export function createWorkerSession(options: WorkerSessionOptions): WorkerSessio
   })
 
   return { ...loop, current: trust.current, lapsed: trust.lose, renewSoon: () => loop.wake() }
+}
+
+function checkLease({ leaseMs, heartbeatMs, marginMs }: WorkerSessionOptions): void {
+  if (heartbeatMs + marginMs < leaseMs) return
+  throw new BelfryError(
+    'invalid_config',
+    `A lease of ${leaseMs} ms is too short for a heartbeat of ${heartbeatMs} ms and a margin of ` +
+      `${marginMs} ms; make it longer than both together.`,
+  )
 }
 
 interface Trust {
@@ -133,9 +145,12 @@ interface Trust {
 }
 
 /** Which session is trusted, and a timer at the end of the trust. Also asking after that end loses it. */
-function createTrust(clock: Clock, onLost: (id: string) => void): Trust {
+function createTrust(clock: Clock, onLost: (id: string) => void, keptUntilMs: (id: string) => number): Trust {
   let held: { readonly id: string; readonly untilMs: number } | undefined
   let expiry: Timer | undefined
+
+  const untilMs = (it: { readonly id: string; readonly untilMs: number }): number =>
+    Math.max(it.untilMs, keptUntilMs(it.id))
 
   function drop(): string | undefined {
     const last = held?.id
@@ -152,7 +167,7 @@ function createTrust(clock: Clock, onLost: (id: string) => void): Trust {
 
   function check(): void {
     if (held === undefined) return
-    const leftMs = held.untilMs - clock.monotonicMs()
+    const leftMs = untilMs(held) - clock.monotonicMs()
     expiry?.cancel()
     if (leftMs > 0) expiry = clock.setTimer(leftMs, check)
     else lose(held.id)
@@ -164,7 +179,7 @@ function createTrust(clock: Clock, onLost: (id: string) => void): Trust {
       check()
     },
     current() {
-      if (held !== undefined && clock.monotonicMs() >= held.untilMs) lose(held.id)
+      if (held !== undefined && clock.monotonicMs() >= untilMs(held)) lose(held.id)
       return held?.id
     },
     lose,

@@ -19,9 +19,10 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { Handler } from '../ports/handler.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
+import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { Random } from '../ports/random.ts'
 import type { RunQueue } from '../ports/run-queue.ts'
-import type { RunStore } from '../ports/run-store.ts'
+import type { RunStore, SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import { type Claimer, createClaimer } from './claimer.ts'
 import { type Completer, createCompleter } from './completer.ts'
@@ -48,9 +49,15 @@ export interface WorkerOptions {
   readonly events: EventSink
   /** The tag clock of this process learns from claims how far each queue is served. */
   readonly tags: Pick<TagClock, 'observeClaimed'>
+  /** The lane of what it claims from a queue; unset: that of the queue (domain/route.ts). */
+  readonly laneOf?: ((queue: string) => string) | undefined
   readonly host: string
   readonly version: string
   readonly queues: readonly string[] | '*'
+  /** Of a worker of functions. */
+  readonly owner?: SessionOwner | undefined
+  /** Where functions of this process may block its event loop. */
+  readonly keeper?: LeaseKeeper | undefined
   readonly settings?: Partial<WorkerSettings>
 }
 
@@ -133,7 +140,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const claimer = createClaimer({
     ...options,
     ...settings,
-    handlers: options.handlers.map((handler) => handler.kind),
+    routes: options.handlers.flatMap((handler) => handler.routes ?? [handler.kind]),
     session,
     slots,
     start: executor.start,

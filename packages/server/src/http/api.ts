@@ -8,6 +8,7 @@ import { BelfryError, maxBodyBytes } from '@belfry/contract'
 import Fastify, { LogController } from 'fastify'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { FairTags } from '../engine/fair-tags.ts'
+import type { WorkerGate } from '../engine/workers/worker-gate.ts'
 import type { Catalog } from '../ports/catalog.ts'
 import type { Authenticator, KeyMint } from '../ports/credentials.ts'
 import type { EgressAgent } from '../ports/egress.ts'
@@ -23,6 +24,7 @@ import { answerTheRest, refuseRawRequest } from './plugins/fallbacks.ts'
 import { takeJsonBodies } from './plugins/json-body.ts'
 import { describeApi, serveDescription } from './plugins/openapi.ts'
 import { frameRequests, requestIdOf } from './plugins/request-frame.ts'
+import { watchSilentConnections } from './plugins/silent-connections.ts'
 import { takeWholeBodies } from './plugins/whole-bodies.ts'
 import { sendProblem } from './problem.ts'
 import { registerRoutes } from './registry.ts'
@@ -35,6 +37,7 @@ import { runEndpoints } from './routes/runs.ts'
 import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
 import { serverEndpoints } from './routes/server.ts'
+import { workerEndpoints } from './routes/workers.ts'
 
 export interface ApiOptions {
   readonly version: string
@@ -46,11 +49,16 @@ export interface ApiOptions {
   readonly tags: Pick<FairTags, 'next' | 'ready'>
   readonly hints: Pick<Hints, 'publish'>
   readonly events: EventSink
+  /** What workers outside reach of the engine. */
+  readonly gate: WorkerGate
   /** Judges targets when they are stored; the call itself is judged again when it is made. */
   readonly egress: Pick<EgressAgent, 'checkTargetUrl' | 'checkTargetHeaders'>
   readonly logger?: FastifyBaseLogger | undefined
   readonly observer?: RequestObserver | undefined
-  /** Default: 6,000 requests a key, 64 of them at once; 300 failed attempts an address. */
+  /**
+   * Default: 6,000 requests a key, 64 of them at once; for workers 120,000 and 2,000; 300 failed attempts an
+   * address.
+   */
   readonly limits?: Partial<RateLimits> | undefined
   /** Days of history that are kept. Default 30. */
   readonly retentionDays?: number | undefined
@@ -79,6 +87,15 @@ const endpoints: Endpoints = {
   ...calendarEndpoints,
   ...runEndpoints,
   ...serverEndpoints,
+  ...workerEndpoints,
+}
+
+const defaultLimits: RateLimits = {
+  perKeyPerMinute: 6_000,
+  perWorkerKeyPerMinute: 120_000,
+  failuresPerMinute: 300,
+  inFlightPerKey: 64,
+  inFlightPerWorkerKey: 2_000,
 }
 
 const requestTimeoutMs = 30_000
@@ -87,11 +104,12 @@ const keepAliveMs = 72_000
 export async function createApi(options: ApiOptions): Promise<Api> {
   let draining = false
   const app = openApp(options.logger)
+  const endSilent = watchSilentConnections(app)
   takeJsonBodies(app)
   takeWholeBodies(app)
   answerTheRest(app)
   await frameRequests(app, { observer: options.observer, draining: () => draining })
-  const limits = { perKeyPerMinute: 6_000, failuresPerMinute: 300, inFlightPerKey: 64, ...options.limits }
+  const limits = { ...defaultLimits, ...options.limits }
   await guardRoutes(app, { authenticator: options.authenticator, limits })
   await describeApi(app, options.version)
   const { ids, tags, mint, zones, catalog, retentionDays = 30 } = options
@@ -108,7 +126,9 @@ export async function createApi(options: ApiOptions): Promise<Api> {
       checkTarget: targetCheck(options.egress),
     },
     makeKnown: makeKnown(options),
+    gate: options.gate,
     inFlightPerKey: limits.inFlightPerKey,
+    inFlightPerWorkerKey: limits.inFlightPerWorkerKey,
     checkResponses: options.checkResponses ?? false,
   })
   serveDescription(app)
@@ -122,6 +142,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
 
   const drain = (): void => {
     draining = true
+    options.gate.drain()
   }
   return {
     app,
@@ -130,6 +151,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
       app.listen(address).catch((error: unknown) => Promise.reject(listenFault(error, address))),
     async close() {
       drain()
+      endSilent()
       await app.close()
     },
   }
@@ -162,6 +184,7 @@ function openApp(logger: FastifyBaseLogger | undefined): FastifyInstance {
 
 function targetCheck({ checkTargetUrl, checkTargetHeaders }: ApiOptions['egress']) {
   return (handler: JobDefinition['handler']): void => {
+    if (handler.kind === 'function') return
     const urlFault = checkTargetUrl(handler.url)
     const faults = [...(urlFault === undefined ? [] : [urlFault]), ...checkTargetHeaders(handler.headers)]
     if (faults.length === 0) return

@@ -6,6 +6,7 @@
 import type { EngineEvents, JobDefinition, JsonValue, RouteName, RunSource, routes } from '@belfry/contract'
 import type { z } from 'zod'
 import type { FairTags } from '../engine/fair-tags.ts'
+import type { WorkerGate } from '../engine/workers/worker-gate.ts'
 import type { CatalogTx, PlatformTx } from '../ports/catalog.ts'
 import type { Credential, KeyMint } from '../ports/credentials.ts'
 import type { Hint } from '../ports/hints.ts'
@@ -60,6 +61,12 @@ export interface Call<Name extends RouteName, Tx> extends Asked<Name> {
   readonly after: (effect: Effect) => void
 }
 
+export interface WorkerCall<Name extends RouteName> extends Asked<Name> {
+  readonly gate: WorkerGate
+  /** Fires when the caller has gone. */
+  readonly signal: AbortSignal
+}
+
 export interface Answer<Name extends RouteName> {
   readonly body: ResponseOf<Name>
   /** Of a resource that can be changed under a precondition. */
@@ -78,13 +85,22 @@ type AsPlatform<Name extends RouteName> = {
   readonly as: 'platform'
   readonly answer: (call: Call<Name, PlatformTx>) => Promise<Answer<Name>>
 }
+/** Outside of any transaction: it may wait for long. */
+type AsWorker<Name extends RouteName> = {
+  readonly as: 'worker'
+  readonly answer: (call: WorkerCall<Name>) => Promise<Answer<Name>>
+}
 /** Chosen call by call, before a transaction is open. */
 type Chosen<Name extends RouteName> = {
   readonly as: 'chosen'
   readonly choose: (asked: Asked<Name>) => AsTenant<Name> | AsPlatform<Name>
 }
 
-export type Endpoint<Name extends RouteName> = AsTenant<Name> | AsPlatform<Name> | Chosen<Name>
+export type Endpoint<Name extends RouteName> =
+  | AsTenant<Name>
+  | AsPlatform<Name>
+  | AsWorker<Name>
+  | Chosen<Name>
 
 /** One for each route of the contract. */
 export type Endpoints = { readonly [Name in RouteName]: Endpoint<Name> }

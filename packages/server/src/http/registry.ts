@@ -13,6 +13,7 @@ import type { Route, RouteName } from '@belfry/contract'
 import { BelfryError, routes } from '@belfry/contract'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import type { WorkerGate } from '../engine/workers/worker-gate.ts'
 import type { Access, Catalog, CommonTx, IdempotencyKey, StoredAnswer } from '../ports/catalog.ts'
 import type { Credential } from '../ports/credentials.ts'
 import type { BusyKeys } from './busy-keys.ts'
@@ -29,8 +30,11 @@ export interface RegistryOptions {
   readonly endpoints: Endpoints
   /** Called for each effect of a call, after its commit. Must not throw. */
   readonly makeKnown: (effect: Effect) => void
+  readonly gate: WorkerGate
   /** Requests of one key that are answered at the same time, at most. */
   readonly inFlightPerKey: number
+  /** The same for workers, most of whose requests wait and hold nothing. */
+  readonly inFlightPerWorkerKey: number
   /** Checks every answer against its schema: for tests. */
   readonly checkResponses: boolean
 }
@@ -53,8 +57,9 @@ export function registerRoutes(app: FastifyInstance, options: RegistryOptions): 
     return JSON.stringify(data)
   })
   const busy = createBusyKeys(options.inFlightPerKey)
+  const busyWorkers = createBusyKeys(options.inFlightPerWorkerKey)
   for (const name of Object.keys(routes) as RouteName[])
-    registerRoute(app, name, options.endpoints, options, busy)
+    registerRoute(app, name, options.endpoints, options, { busy, busyWorkers })
 }
 
 function registerRoute<Name extends RouteName>(
@@ -62,7 +67,7 @@ function registerRoute<Name extends RouteName>(
   name: Name,
   endpoints: Pick<Endpoints, Name>,
   options: Omit<RegistryOptions, 'endpoints'>,
-  busy: BusyKeys,
+  { busy, busyWorkers }: { readonly busy: BusyKeys; readonly busyWorkers: BusyKeys },
 ): void {
   const route: Route = routes[name]
   app.route({
@@ -76,10 +81,15 @@ function registerRoute<Name extends RouteName>(
         throw invalidRequest([{ pointer: '', message: 'must be empty: this route takes no body' }])
       }
       const asked = { credential, ...partsOf<Name>(request), ifMatch: request.headers['if-match'] }
+      const endpoint: Endpoint<Name> = endpoints[name]
+      if (endpoint.as === 'worker') {
+        const call = { ...asked, gate: options.gate, signal: goneSignal(reply) }
+        return send(reply, route, await busyWorkers.during(credential.keyId, () => endpoint.answer(call)))
+      }
       const access = accessOf(route, asked.query, credential)
       const key = keyOf(route, name, request, access)
       const result = await busy.during(credential.keyId, () =>
-        answerOnce(name, endpoints[name], options, access, asked, key),
+        answerOnce(name, endpoint, options, access, asked, key),
       )
       return 'replayed' in result ? replay(reply, result.replayed) : send(reply, route, result.result)
     },
@@ -88,7 +98,7 @@ function registerRoute<Name extends RouteName>(
 
 async function answerOnce<Name extends RouteName>(
   name: Name,
-  endpoint: Endpoint<Name>,
+  endpoint: Exclude<Endpoint<Name>, { readonly as: 'worker' }>,
   options: Pick<RegistryOptions, 'catalog' | 'tools' | 'makeKnown'>,
   access: Access,
   asked: Asked<Name>,
@@ -117,6 +127,15 @@ async function answerOnce<Name extends RouteName>(
     if (worked && !access.dryRun) effects.filter(({ kind }) => !facts.has(kind)).forEach(makeKnown)
     throw error
   }
+}
+
+/** Fires when the connection ends before the answer was sent. */
+function goneSignal({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableFinished) gone.abort()
+  })
+  return gone.signal
 }
 
 /** The answer together with what an Idempotency-Key keeps of it. */

@@ -3,23 +3,25 @@
  * place. A change that sends the mask back means "as it is". It is taken only while the target stays on the
  * same origin, so that nobody can have a stored secret sent to a place of his own.
  */
-import type { ErrorDetail, JobDefinition } from '@belfry/contract'
+import type { ErrorDetail, HttpHandlerDefinition, JobDefinition } from '@belfry/contract'
 import { isSecretHeader, secretMask } from '@belfry/contract'
 import { invalidRequest } from './validation.ts'
 
 type Handler = JobDefinition['handler']
 
-export function maskedHeaders(headers: Handler['headers']): Record<string, string> {
+export function maskedHeaders(headers: HttpHandlerDefinition['headers']): Record<string, string> {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, isSecretHeader(name) ? secretMask : value]),
   )
 }
 
 /**
- * The handler with the stored values in the places of masks; `stored` is undefined for a new job. Throws
+ * The handler with the stored values in the places of masks; `before` is undefined for a new job. Throws
  * `invalid_request` for a mask without a value that it could stand for.
  */
-export function withoutMasks(handler: Handler, stored: Handler | undefined): Handler {
+export function withoutMasks(handler: Handler, before: Handler | undefined): Handler {
+  if (handler.kind === 'function') return handler
+  const stored = before?.kind === 'http' ? before : undefined
   const errors: ErrorDetail[] = []
   const sameOrigin = stored !== undefined && new URL(stored.url).origin === new URL(handler.url).origin
   const headers = Object.entries(handler.headers).map(([name, value]) => {
@@ -40,7 +42,7 @@ export function withoutMasks(handler: Handler, stored: Handler | undefined): Han
 }
 
 /** Names of headers are the same in any case. */
-function valueOf(headers: Handler['headers'], name: string): string | undefined {
+function valueOf(headers: HttpHandlerDefinition['headers'], name: string): string | undefined {
   const wanted = name.toLowerCase()
   return Object.entries(headers).find(([each]) => each.toLowerCase() === wanted)?.[1]
 }

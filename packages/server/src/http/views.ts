@@ -14,9 +14,11 @@ import type {
   Schedule,
   SchedulePreviewed,
   ScheduleSummary,
+  RunLog,
   Tenant,
+  WorkerView,
 } from '@belfry/contract'
-import { maxCapturedBytes, maxShownAttempts } from '@belfry/contract'
+import { maxCapturedBytes, maxLogBytes, maxShownAttempts } from '@belfry/contract'
 import type { Preview } from '../engine/catalog/schedule-preview.ts'
 import { readingOf } from '../engine/catalog/timing-notes.ts'
 import type { ScheduleWarning } from '../domain/schedule/schedule-warnings.ts'
@@ -34,6 +36,7 @@ import type {
 } from '../ports/catalog.ts'
 import type { ReplanRecord } from '../ports/replans.ts'
 import type { OccurrenceRecord, ScheduleRecord, ScheduleSummaryRecord } from '../ports/schedule-store.ts'
+import type { LogChunkRecord, WorkerRecord } from '../ports/worker-catalog.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import { maskedHeaders } from './secret-headers.ts'
 
@@ -69,6 +72,7 @@ export function keyView(key: KeyRecord): Key {
     name: key.name,
     prefix: key.prefix,
     scopes: [...key.scopes],
+    queues: key.queues === null ? null : [...key.queues],
     createdAt: iso(key.createdAtMs),
     expiresAt: isoOrNull(key.expiresAtMs),
     revokedAt: isoOrNull(key.revokedAtMs),
@@ -77,19 +81,22 @@ export function keyView(key: KeyRecord): Key {
 }
 
 export function jobView(job: JobRecord): Job {
-  const { headers, body } = job.definition.handler
+  const { handler } = job.definition
   const summary = jobSummaryView(job)
-  const handler = {
-    ...summary.handler,
+  if (handler.kind === 'function') return { ...summary, handler: { kind: 'function', name: handler.name } }
+  const { kind, url, method, headers, body } = handler
+  const shown = {
+    kind,
+    url,
+    method,
     headers: maskedHeaders(headers),
     ...(body === undefined ? {} : { body }),
   }
-  return { ...summary, handler }
+  return { ...summary, handler: shown }
 }
 
 export function jobSummaryView(job: JobSummaryRecord): JobSummary {
   const { handler, retry, attemptTimeoutMs, delivery, queue, priority } = job.definition
-  const { kind, url, method } = handler
   const { maxAttempts, backoff, baseMs, capMs, jitter } = retry
   // spelled out, because the database keeps the keys of a JSON object in an order of its own
   return {
@@ -97,7 +104,7 @@ export function jobSummaryView(job: JobSummaryRecord): JobSummary {
     name: job.name,
     description: job.description,
     version: job.version,
-    handler: { kind, url, method },
+    handler: handlerSummary(handler),
     retry: { maxAttempts, backoff, baseMs, capMs, jitter },
     attemptTimeoutMs,
     delivery,
@@ -106,6 +113,11 @@ export function jobSummaryView(job: JobSummaryRecord): JobSummary {
     createdAt: iso(job.createdAtMs),
     updatedAt: iso(job.updatedAtMs),
   }
+}
+
+function handlerSummary(handler: JobSummaryRecord['definition']['handler']): JobSummary['handler'] {
+  if (handler.kind === 'function') return { kind: 'function', name: handler.name }
+  return { kind: 'http', url: handler.url, method: handler.method }
 }
 
 /** How many planned times one schedule in full shows. */
@@ -270,9 +282,11 @@ function presentView(present: PresentAttempt): Attempt {
     response: null,
     responseTruncated: false,
     responseCapBytes: maxCapturedBytes,
+    result: null,
     retryAt: null,
     workerId: present.sessionId,
     leaseEpoch: present.leaseEpoch,
+    progress: present.progress,
   }
 }
 
@@ -289,8 +303,46 @@ function attemptView(attempt: AttemptRecord): Attempt {
     response: attempt.response,
     responseTruncated: attempt.responseTruncated,
     responseCapBytes: maxCapturedBytes,
+    result: attempt.result,
     retryAt: isoOrNull(attempt.retryAtMs),
     workerId: attempt.sessionId,
     leaseEpoch: attempt.leaseEpoch,
+    progress: null,
+  }
+}
+
+export function workerView(worker: WorkerRecord): WorkerView {
+  return {
+    id: worker.id,
+    host: worker.host,
+    version: worker.version,
+    queues: [...worker.queues],
+    functions: [...worker.functions],
+    slots: worker.slots,
+    held: worker.held,
+    startedAt: iso(worker.startedAtMs),
+    heartbeatAt: iso(worker.heartbeatAtMs),
+    expiresAt: iso(worker.expiresAtMs),
+  }
+}
+
+/** A page of a log: of its chunks, read with one more than it shows, the lines after the given one. */
+export function runLogView(
+  chunks: readonly LogChunkRecord[],
+  attempt: number | null,
+  after: number,
+  limit: number,
+): RunLog {
+  const shown = chunks.slice(0, limit)
+  const lines = shown.flatMap(({ firstLine, lines: all }) =>
+    all.map((line, index) => ({ number: firstLine + index, ...line })),
+  )
+  return {
+    attempt: chunks[0]?.attempt ?? attempt,
+    lines: lines.filter((line) => line.number > after),
+    lastLine: shown.at(-1)?.lastLine ?? after,
+    more: chunks.length > limit,
+    full: shown.at(-1)?.fullAfter ?? false,
+    logCapBytes: maxLogBytes,
   }
 }

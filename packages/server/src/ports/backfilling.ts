@@ -50,6 +50,8 @@ export interface LockedBackfill {
     readonly version: number
     /** Where its runs go. */
     readonly queue: string
+    /** The lane in which they wait there (domain/route.ts). */
+    readonly lane: string
     /** The planned time that the timer stands at; null where there is no timer. */
     readonly timerAtMs: number | null
   } | null

@@ -6,6 +6,8 @@
  */
 import type {
   AttemptOutcome,
+  FunctionHandlerDefinition,
+  HttpHandlerDefinition,
   JobDefinition,
   JsonValue,
   RunReason,
@@ -20,6 +22,7 @@ import type { Found, PageRequest } from './paging.ts'
 import type { LetGo } from './run-store.ts'
 import type { ReplanList, ReplanRequests } from './replans.ts'
 import type { ScheduleStore } from './schedule-store.ts'
+import type { WorkerCatalog } from './worker-catalog.ts'
 
 /** For whom a transaction acts. */
 export interface Access {
@@ -51,6 +54,7 @@ export interface CatalogTx extends CommonTx {
   readonly calendars: CalendarStore
   readonly explanations: ExplanationStore
   readonly replans: ReplanRequests
+  readonly workers: WorkerCatalog
 }
 
 export interface PlatformTx extends CommonTx {
@@ -91,6 +95,7 @@ export interface TenantRecord {
 export interface KeyRecord {
   readonly id: string
   readonly name: string
+  readonly queues: readonly string[] | null
   readonly prefix: string
   readonly scopes: readonly Scope[]
   readonly createdAtMs: number
@@ -102,6 +107,8 @@ export interface KeyRecord {
 export interface NewKey {
   readonly id: string
   readonly name: string
+  /** Queues that a worker with it may serve; null: every one. */
+  readonly queues: readonly string[] | null
   readonly prefix: string
   readonly secretHash: Uint8Array
   readonly scopes: readonly Scope[]
@@ -138,7 +145,7 @@ export interface JobRecord {
 /** Without headers and body of the handler. */
 export interface JobSummaryRecord extends Omit<JobRecord, 'definition'> {
   readonly definition: Omit<JobDefinition, 'handler'> & {
-    readonly handler: Pick<JobDefinition['handler'], 'kind' | 'url' | 'method'>
+    readonly handler: Pick<HttpHandlerDefinition, 'kind' | 'url' | 'method'> | FunctionHandlerDefinition
   }
 }
 
@@ -203,6 +210,8 @@ export interface AttemptRecord {
   readonly httpStatus: number | null
   readonly response: string | null
   readonly responseTruncated: boolean
+  /** Null where there is none. */
+  readonly result: JsonValue
   readonly retryAtMs: number | null
   readonly sessionId: string | null
   readonly leaseEpoch: number
@@ -238,6 +247,8 @@ export interface PresentAttempt {
   readonly startedAtMs: number
   readonly sessionId: string
   readonly leaseEpoch: number
+  /** What it last said of its progress; null: nothing. */
+  readonly progress: JsonValue
 }
 
 export interface RunRecord extends RunSummaryRecord {

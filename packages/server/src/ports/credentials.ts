@@ -11,6 +11,8 @@ export interface Credential {
   readonly tenantName: string
   readonly tenantCreatedAtMs: number
   readonly scopes: readonly Scope[]
+  /** Queues that a worker with it may serve; null: every one. */
+  readonly queues: readonly string[] | null
 }
 
 /** What the store knows of a key that may be used now: neither revoked nor expired. */

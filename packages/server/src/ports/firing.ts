@@ -24,7 +24,10 @@ export interface SchedulePlan extends FirePolicy, StoredSchedule {
   readonly runLimit: number | null
   /** Grows with every change of the schedule. */
   readonly version: number
-  /** Where its runs will go, for the tag; what counts is what the transaction finds. */
+  /**
+   * The lane in which its runs will wait (domain/route.ts), for the tag; what counts is what the transaction
+   * finds.
+   */
   readonly queue: string
   readonly priority: number
   readonly tenantWeight: number

@@ -2,9 +2,11 @@
  * How a run is executed. One implementation for each kind of handler; a handler never throws for what the
  * target does, it answers.
  */
-import type { HandlerKind, JobDefinition, RunError } from '@belfry/contract'
+import type { HandlerKind, JobDefinition, JsonValue, RunError } from '@belfry/contract'
 
 export interface HandlerRequest {
+  /** Of the worker, which holds the run. */
+  readonly sessionId: string
   readonly runId: string
   readonly tenantId: string
   readonly jobId: string
@@ -34,7 +36,13 @@ export interface HandlerFacts {
 }
 
 export type HandlerResult =
-  | ({ readonly outcome: 'succeeded' } & HandlerFacts)
+  | ({
+      readonly outcome: 'succeeded'
+      /** What a function answered: JSON that can be kept (contract's `resultFault`). Undefined: nothing. */
+      readonly result?: JsonValue | undefined
+    } & HandlerFacts)
+  /** The function called its run off. */
+  | ({ readonly outcome: 'canceled'; readonly error: RunError } & HandlerFacts)
   | ({
       readonly outcome: 'failed'
       readonly error: RunError
@@ -46,6 +54,8 @@ export type HandlerResult =
 
 export interface Handler {
   readonly kind: HandlerKind
+  /** What it can execute, where that is less than every job of its kind (domain/route.ts). */
+  readonly routes?: readonly string[]
   /** Ends soon after `signal` fires. The worker decides from the signal's reason what that end means. */
   execute(request: HandlerRequest): Promise<HandlerResult>
   close(): Promise<void>

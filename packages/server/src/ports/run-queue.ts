@@ -2,8 +2,6 @@
  * Ready runs in fair order. A claim is the start of an attempt and is committed before anything is executed;
  * what it hands out belongs to one session until its end is on record or the session is lost.
  */
-import type { HandlerKind } from '@belfry/contract'
-
 export interface ClaimedRun {
   readonly runId: string
   readonly tenantId: string
@@ -75,13 +73,14 @@ export interface RunQueue {
   claim(options: {
     sessionId: string
     shares: readonly QueueShare[]
-    handlers: readonly HandlerKind[]
+    /** What the worker can execute (domain/route.ts). */
+    routes: readonly string[]
     deadlineMarginMs: number
   }): Promise<Claim>
   /**
-   * Who has something ready now, and in which queues; for workers that serve every queue. A bounded look,
-   * tenant by tenant, with as many queues of each: however many queues one tenant names, another is seen as
-   * soon. `cursor` null: from the beginning. Writes nothing.
+   * Who has something ready now that is no function, and in which queues; for workers that serve every queue.
+   * A bounded look, tenant by tenant, with as many queues of each: however many queues one tenant names,
+   * another is seen as soon. `cursor` null: from the beginning. Writes nothing.
    */
   readyQueues(cursor: ReadyCursor | null): Promise<ReadyLook>
 }

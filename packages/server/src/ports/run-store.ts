@@ -2,7 +2,14 @@
  * Sessions and the ends of attempts. Every write to a run names its lease epoch; a stale one changes nothing
  * and is answered as such. Every write may be repeated when its answer was lost.
  */
-import type { AttemptOutcome, Delivery, JobDefinition, RunReason, TerminalRunState } from '@belfry/contract'
+import type {
+  AttemptOutcome,
+  Delivery,
+  JobDefinition,
+  JsonValue,
+  RunReason,
+  TerminalRunState,
+} from '@belfry/contract'
 
 /**
  * How one attempt ended and where that leaves the run: terminal, or due again after a pause. Instants epoch
@@ -26,6 +33,8 @@ export interface AttemptEnd {
   readonly httpStatus: number | null
   readonly response: string | null
   readonly responseTruncated: boolean
+  /** What a function answered; undefined: nothing. */
+  readonly result?: JsonValue | undefined
 }
 
 /** What an end led to: `runState` null means that the run waits for its next attempt. */
@@ -54,6 +63,13 @@ export interface SessionRenewal {
 /** Shards that have timers due by what was done: runs that waited for one that has ended. */
 export interface LetGo {
   readonly timerShards: readonly number[]
+}
+
+export interface SessionOwner {
+  readonly tenantId: string
+  /** Null: it was opened beside the API. */
+  readonly keyId: string | null
+  readonly functions: readonly string[]
 }
 
 export interface HeldRun {
@@ -87,8 +103,16 @@ export interface JobVersion {
 }
 
 export interface RunStore {
+  /** `owner`: of a worker of functions, which are all of one tenant. */
   openSession(
-    session: { id: string; host: string; version: string; queues: readonly string[]; slots: number },
+    session: {
+      id: string
+      host: string
+      version: string
+      queues: readonly string[]
+      slots: number
+      owner?: SessionOwner | undefined
+    },
     leaseMs: number,
   ): Promise<{ nowMs: number }>
   renewSession(sessionId: string, leaseMs: number): Promise<SessionRenewal>

@@ -20,6 +20,7 @@ export type DueTimer =
       readonly tenantId: string
       readonly shard: number
       readonly dueAtMs: number
+      /** The lane in which it will wait (domain/route.ts). */
       readonly queue: string
       readonly priority: number
       readonly tenantWeight: number

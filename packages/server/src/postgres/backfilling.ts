@@ -2,6 +2,7 @@
  * Steps of backfills on Postgres. What makes a step safe stands in ports/backfilling.ts and with its
  * statements; here are its columns and rows.
  */
+import { laneOf } from '../domain/route.ts'
 import type { BackfillTx, Backfilling, LockedBackfill, UnsettledRun } from '../ports/backfilling.ts'
 import type { Database, Transaction } from './database.ts'
 import type { LockedBackfillRow } from './statements/backfill-steps.ts'
@@ -85,9 +86,14 @@ function lockedBackfill(id: string, row: LockedBackfillRow): LockedBackfill {
     timing: row.timing,
     runs: row.runs.map(([runId, endedAs]) => ({ runId, endedAs: endedAs as UnsettledRun['endedAs'] })),
     schedule:
-      row.version === null || row.queue === null
+      row.version === null || row.queue === null || row.handler === null
         ? null
-        : { version: row.version, queue: row.queue, timerAtMs: row.timer_ms },
+        : {
+            version: row.version,
+            queue: row.queue,
+            lane: laneOf(row.queue, row.handler),
+            timerAtMs: row.timer_ms,
+          },
     nowMs: row.now_ms,
   }
 }

@@ -3,6 +3,7 @@
  * answer back. What makes it safe stands in ports/firing.ts and, step by step, with the statement.
  */
 import type { CalendarRef, CalendarUse } from '../domain/calendar/calendar-lookup.ts'
+import { laneOf } from '../domain/route.ts'
 import { createCalendarShelf } from '../engine/calendar-shelf.ts'
 import type { CalendarShelf, ReadDefinitions } from '../ports/calendars.ts'
 import type { Firing, SchedulePlan } from '../ports/firing.ts'
@@ -87,7 +88,7 @@ function toPlan(row: PlanRow, calendars: readonly CalendarUse[]): SchedulePlan {
     runLimit: row.run_limit,
     sleepUntilMs: row.sleep_until_ms,
     sleepReason: row.sleep_reason,
-    queue: row.queue,
+    queue: laneOf(row.queue, row.handler),
     priority: row.priority,
     tenantWeight: row.weight,
   }

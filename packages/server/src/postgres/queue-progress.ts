@@ -3,6 +3,7 @@
  * enqueue.
  */
 import { handlerKinds } from '@belfry/contract'
+import { partsOfLane } from '../domain/route.ts'
 import type { QueueProgress } from '../ports/queue-progress.ts'
 import type { Database } from './database.ts'
 import { forgetIdleQueues, noteQueueProgress, readQueueProgress } from './statements/queue-progress.ts'
@@ -10,9 +11,20 @@ import { forgetIdleQueues, noteQueueProgress, readQueueProgress } from './statem
 const engine = { role: 'belfry_engine' } as const
 const idleDays = 30
 
+/** The routes of runs that are in no tenant's own lane. */
+const serverRoutes = handlerKinds.filter((kind) => kind !== 'function')
+
 export function createPostgresQueueProgress(db: Database): QueueProgress {
   return {
-    read: (queues) => db.run({ ...engine, readOnly: true }, readQueueProgress, [queues, handlerKinds]),
+    read(lanes) {
+      const parts = lanes.map(partsOfLane)
+      return db.run({ ...engine, readOnly: true }, readQueueProgress, [
+        lanes,
+        parts.map(({ queue }) => queue),
+        parts.map(({ tenantId }) => tenantId),
+        serverRoutes,
+      ])
+    },
     async note(claimed) {
       await db.run(engine, noteQueueProgress, [
         claimed.map(({ queue }) => queue),

@@ -17,13 +17,13 @@ const maxResumed = 1_000
 
 export function createPostgresRunQueue(db: Database): RunQueue {
   return {
-    async claim({ sessionId, shares, handlers, deadlineMarginMs }) {
+    async claim({ sessionId, shares, routes, deadlineMarginMs }) {
       const rows = await db.run(engine, claimRuns, [
         sessionId,
         shares.map((share) => share.queue),
         shares.map((share) => share.minTag),
         shares.map((share) => share.limit),
-        handlers,
+        routes,
         deadlineMarginMs,
       ])
       return toClaim(rows)

@@ -29,9 +29,11 @@ const nilId = '00000000-0000-0000-0000-000000000000'
 export function createPostgresRunStore(options: { db: Database; heartbeats: Database }): RunStore {
   const { db, heartbeats } = options
   return {
-    async openSession({ id, host, version, queues, slots }, leaseMs) {
+    async openSession({ id, host, version, queues, slots, owner }, leaseMs) {
       const scope = { ...engine, timeoutMs: heartbeatTimeoutMs(leaseMs) }
-      const [row] = await heartbeats.run(scope, openSession, [id, host, version, queues, slots, leaseMs])
+      const whose = [owner?.tenantId ?? null, owner?.keyId ?? null, owner?.functions ?? null] as const
+      const params = [id, host, version, queues, slots, leaseMs, ...whose] as const
+      const [row] = await heartbeats.run(scope, openSession, [...params])
       return { nowMs: row?.now_ms ?? 0 }
     },
     async renewSession(sessionId, leaseMs) {
@@ -150,6 +152,7 @@ function toColumns(ends: readonly AttemptEnd[]): EndColumns {
     ends.map((end) => end.httpStatus),
     ends.map((end) => end.response),
     ends.map((end) => end.responseTruncated),
+    ends.map((end) => (end.result === undefined ? null : JSON.stringify(end.result))),
   ]
 }
 

@@ -5,6 +5,7 @@
  * rows as it answers. Where a shard had more, nothing after its last key may be answered yet: the page ends
  * at the smallest such key, which is the cursor of the next.
  */
+import { laneOf } from '../domain/route.ts'
 import type { DueTimer, TimerIndex } from '../ports/timer-index.ts'
 import type { Database } from './database.ts'
 import { scanTimers, type TimerRow } from './statements/timers.ts'
@@ -69,7 +70,8 @@ function toTimer(row: TimerRow): DueTimer[] {
   const { id, tenant_id: tenantId, shard, due_ms: dueAtMs } = row
   if (row.kind === null) return []
   if (row.kind === 'run') {
-    const { queue, priority, weight: tenantWeight } = row
+    const { priority, weight: tenantWeight } = row
+    const queue = laneOf(row.queue, row.handler)
     return [{ kind: 'run', id, tenantId, shard, dueAtMs, queue, priority, tenantWeight }]
   }
   return [{ kind: 'schedule', id, tenantId, shard, dueAtMs, scheduledForMs: row.scheduled_ms, gen: row.gen }]

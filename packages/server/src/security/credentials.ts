@@ -121,6 +121,6 @@ export function createAuthenticator(options: { directory: KeyDirectory; clock: C
 const textOf = (key: string): string => hashOf(key).toString('base64')
 
 function credentialOf(stored: StoredKey): Credential {
-  const { keyId, tenantId, tenantName, tenantCreatedAtMs, scopes } = stored
-  return { keyId, tenantId, tenantName, tenantCreatedAtMs, scopes }
+  const { keyId, tenantId, tenantName, tenantCreatedAtMs, scopes, queues } = stored
+  return { keyId, tenantId, tenantName, tenantCreatedAtMs, scopes, queues }
 }

@@ -5,6 +5,7 @@
 import type { JsonValue, RunSource } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import type { TagClock } from '../../domain/fair-queue.ts'
+import { laneOf, routeOf } from '../../domain/route.ts'
 import type { NewRun, RunTemplate } from '../../ports/catalog.ts'
 import type { Ids } from '../../ports/ids.ts'
 
@@ -37,6 +38,12 @@ export function wantedStart(runAt: string | undefined, nowMs: number): number | 
   throw new BelfryError('invalid_request', `The time of the run ${message}.`, {
     errors: [{ pointer: '/runAt', message }],
   })
+}
+
+/** The lane in which a run of this job would wait: for the tags, before `makeRun` asks for one. */
+export function laneOfRun(template: RunTemplate, tenantId: string, queue: string | undefined): string {
+  const { definition } = template
+  return laneOf(queue ?? definition.queue, routeOf(definition.handler, tenantId))
 }
 
 /**
@@ -81,6 +88,14 @@ export function makeRun(
     start:
       dueAtMs > nowMs
         ? { kind: 'delayed' }
-        : { kind: 'ready', tag: tags.next({ queue, tenantId, weight: template.tenantWeight, priority }) },
+        : {
+            kind: 'ready',
+            tag: tags.next({
+              queue: laneOfRun(template, tenantId, queue),
+              tenantId,
+              weight: template.tenantWeight,
+              priority,
+            }),
+          },
   }
 }

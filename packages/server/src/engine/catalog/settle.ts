@@ -20,6 +20,7 @@ import type { Ids } from '../../ports/ids.ts'
 import type { ScheduleRecord } from '../../ports/schedule-store.ts'
 import type { FairTags } from '../fair-tags.ts'
 import { isPlain, tidingsOf, withRuns } from '../fire-tidings.ts'
+import { laneOfRun } from './run-maker.ts'
 
 export type SettleEffect =
   | { readonly kind: 'hint'; readonly hint: Hint }
@@ -55,7 +56,7 @@ export async function settleDue(
   // its job is gone, and with it what could run: there is nothing that a change could take away
   if (template === undefined) return { schedule: current, effects: [] }
   const fire = planFire(policyOf(current), parts.times(), timer, parts.nowMs)
-  await parts.tags.ready([template.definition.queue])
+  await parts.tags.ready([laneOfRun(template, parts.tenantId, undefined)])
   const result = await tx.schedules.settle(toFire(current, timer, fire, template, parts))
   return { schedule: await tx.schedules.find(current.id), effects: effectsOf(result) }
 }
@@ -82,7 +83,8 @@ function toFire(
 ): TimerFire {
   const { id: scheduleId, gen, version } = schedule
   const { tenantWeight: weight } = template
-  const { queue, priority } = template.definition
+  const { priority } = template.definition
+  const queue = laneOfRun(template, tenantId, undefined)
   return {
     scheduleId,
     shard: shardOf(scheduleId),

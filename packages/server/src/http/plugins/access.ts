@@ -27,10 +27,13 @@ declare module 'fastify' {
 export interface RateLimits {
   /** Requests that a key may make in a minute, to one process. */
   readonly perKeyPerMinute: number
+  /** The same of the routes that workers call. */
+  readonly perWorkerKeyPerMinute: number
   /** Failed attempts to authenticate in a minute, from one address. */
   readonly failuresPerMinute: number
   /** Requests of one key that are answered at the same time, by one process. */
   readonly inFlightPerKey: number
+  readonly inFlightPerWorkerKey: number
 }
 
 export async function guardRoutes(
@@ -50,6 +53,10 @@ export async function guardRoutes(
     max: limits.perKeyPerMinute,
     keyGenerator: (request) => request.credential?.keyId ?? request.ip,
   })
+  const byWorkerKey = app.createRateLimit({
+    max: limits.perWorkerKeyPerMinute,
+    keyGenerator: (request) => `worker ${request.credential?.keyId ?? request.ip}`,
+  })
   const failures = createFailedAttempts({
     limit: limits.failuresPerMinute,
     nowMs: () => performance.now(),
@@ -60,7 +67,7 @@ export async function guardRoutes(
     if (request.is404 || access === 'public' || access === undefined) return
     const credential = await authenticate(authenticator, failures, request, reply)
     request.credential = credential
-    const counted = await byKey(request)
+    const counted = await (access === 'worker' ? byWorkerKey : byKey)(request)
     if (!counted.isAllowed && counted.isExceeded)
       throw tooMany(reply, counted.ttlInSeconds, 'requests with this key')
     if (access !== 'any_key' && !scopeAllows(credential.scopes, access)) {

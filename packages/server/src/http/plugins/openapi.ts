@@ -14,6 +14,10 @@ const tags = [
   { name: 'jobs', description: 'What is run, and how' },
   { name: 'schedules', description: 'When a job fires, and what became of each planned time' },
   { name: 'runs', description: 'Executions of a job and their attempts' },
+  {
+    name: 'workers',
+    description: 'How processes outside run functions: see docs/reference/worker-protocol.md',
+  },
   { name: 'server', description: 'What the server itself runs, and computes times with' },
 ]
 

@@ -93,8 +93,9 @@ async function makeKey(
     })
   }
   const { key, prefix, secretHash } = tools.mint.mint()
-  const { name, scopes } = body
-  const record = await insert({ id: tools.ids.uuidv7(nowMs), name, prefix, secretHash, scopes, expiresAtMs })
+  const { name, scopes, queues = null } = body
+  const id = tools.ids.uuidv7(nowMs)
+  const record = await insert({ id, name, prefix, secretHash, scopes, queues, expiresAtMs })
   const view = keyView(record)
   return { body: { ...view, secret: query.dryRun ? null : key }, keptBody: { ...view, secret: null } }
 }

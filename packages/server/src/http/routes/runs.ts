@@ -4,7 +4,7 @@
  */
 import { BelfryError, isTerminal, maxShownAttempts } from '@belfry/contract'
 import { backfillHint } from '../../engine/backfill-hints.ts'
-import { makeRun, wantedStart } from '../../engine/catalog/run-maker.ts'
+import { laneOfRun, makeRun, wantedStart } from '../../engine/catalog/run-maker.ts'
 import type { CatalogTx, RunRecord } from '../../ports/catalog.ts'
 import type { Effect, Endpoints } from '../endpoint.ts'
 import { readCursor, readNumber } from '../cursor.ts'
@@ -27,7 +27,7 @@ export const runEndpoints: RunEndpoints = {
       const template = await tx.runs.templateByJobName(body.job)
       if (template === undefined) throw noSuchJob(body.job, await tx.jobs.names(suggestionLimit))
       const parts = { ids: tools.ids, tags: tools.tags, tenantId: credential.tenantId, nowMs }
-      await tools.tags.ready([body.queue ?? template.definition.queue])
+      await tools.tags.ready([laneOfRun(template, credential.tenantId, body.queue)])
       const run = makeRun(parts, template, {
         source: 'manual',
         scheduleId: null,

@@ -6,7 +6,7 @@ import { maxShownAttempts } from '@belfry/contract'
 import { backfillHint } from '../../engine/backfill-hints.ts'
 import { backfillDefaults, startBackfill } from '../../engine/catalog/backfill-maker.ts'
 import { recordedWhilePaused } from '../../engine/catalog/paused-span.ts'
-import { makeRun, wantedNominal } from '../../engine/catalog/run-maker.ts'
+import { laneOfRun, makeRun, wantedNominal } from '../../engine/catalog/run-maker.ts'
 import {
   planPause,
   planResume,
@@ -91,7 +91,7 @@ export const scheduleActionEndpoints: ActionEndpoints = {
       const scheduledForMs = wantedNominal(body.scheduledFor, nowMs)
       const parts = { ids: tools.ids, tags: tools.tags, tenantId: credential.tenantId, nowMs }
       const input = body.input === undefined ? schedule.input : body.input
-      await tools.tags.ready([template.definition.queue])
+      await tools.tags.ready([laneOfRun(template, credential.tenantId, undefined)])
       const run = makeRun(parts, template, {
         source: 'trigger',
         scheduleId: schedule.id,

@@ -7,7 +7,8 @@ import { nameSchema, scopes as knownScopes } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import type { KeyMint } from '../../ports/credentials.ts'
 import type { Ids } from '../../ports/ids.ts'
-import type { Database } from '../database.ts'
+import type { TenantRecord } from '../../ports/catalog.ts'
+import type { Database, Transaction } from '../database.ts'
 import { ensureTenant, findTenantByName } from '../statements/access.ts'
 import { readNow } from '../statements/idempotency.ts'
 import { insertKeyOf } from './key-store.ts'
@@ -40,8 +41,7 @@ export async function bootstrapTenant(
   checkNames(options)
   return db.transaction({ role: 'belfry_platform' }, async (tx) => {
     const nowMs = msOf(only(await tx.query(readNow, [])).now)
-    const [made] = await tx.query(ensureTenant, [ids.uuidv7(nowMs), options.tenant])
-    const tenant = made ?? only(await tx.query(findTenantByName, [options.tenant]))
+    const { tenant, made } = await tenantNamed(tx, ids.uuidv7(nowMs), options.tenant)
     const minted = mint.mint()
     const key = await insertKeyOf(tx, tenant.id, {
       id: ids.uuidv7(nowMs),
@@ -49,26 +49,46 @@ export async function bootstrapTenant(
       prefix: minted.prefix,
       secretHash: minted.secretHash,
       scopes: options.scopes,
+      queues: null,
       expiresAtMs: null,
     })
-    return { tenantId: tenant.id, tenantCreated: made !== undefined, keyId: key.id, key: minted.key }
+    return { tenantId: tenant.id, tenantCreated: made, keyId: key.id, key: minted.key }
   })
 }
 
+/** Makes sure that the tenant exists. Throws `invalid_request`, `database_*`. */
+export async function ensureTenantNamed(
+  { db, ids }: { db: Database; ids: Ids },
+  name: string,
+): Promise<TenantRecord> {
+  checkName('tenant', name)
+  return db.transaction({ role: 'belfry_platform' }, async (tx) => {
+    const nowMs = msOf(only(await tx.query(readNow, [])).now)
+    const { tenant } = await tenantNamed(tx, ids.uuidv7(nowMs), name)
+    return { id: tenant.id, name: tenant.name, createdAtMs: msOf(tenant.created_at) }
+  })
+}
+
+async function tenantNamed(tx: Transaction, id: string, name: string) {
+  const [made] = await tx.query(ensureTenant, [id, name])
+  const tenant = made ?? only(await tx.query(findTenantByName, [name]))
+  return { tenant, made: made !== undefined }
+}
+
 function checkNames({ tenant, keyName, scopes }: BootstrapOptions): void {
-  for (const [what, name] of [
-    ['tenant', tenant],
-    ['key', keyName],
-  ] as const) {
-    const checked = nameSchema.safeParse(name)
-    if (checked.success) continue
-    const words = checked.error.issues.map((issue) => issue.message).join('; ')
-    throw new BelfryError('invalid_request', `The name of the ${what}, "${name}", is not valid: ${words}.`)
-  }
+  checkName('tenant', tenant)
+  checkName('key', keyName)
   if (scopes.length === 0 || scopes.some((scope) => !knownScopes.includes(scope))) {
     throw new BelfryError(
       'invalid_request',
       `Give the key at least one of the scopes ${knownScopes.join(', ')}.`,
     )
   }
+}
+
+function checkName(what: string, name: string): void {
+  const checked = nameSchema.safeParse(name)
+  if (checked.success) return
+  const words = checked.error.issues.map((issue) => issue.message).join('; ')
+  throw new BelfryError('invalid_request', `The name of the ${what}, "${name}", is not valid: ${words}.`)
 }

@@ -19,6 +19,7 @@ import { createRunCatalog } from './run-catalog.ts'
 import { createScheduleStore } from './schedule-store.ts'
 import { createTenantStore } from './tenant-store.ts'
 import { msOf, only } from './values.ts'
+import { createWorkerCatalog } from './worker-catalog.ts'
 
 export function createPostgresCatalog(options: {
   db: Database
@@ -45,14 +46,15 @@ export function createPostgresCatalog(options: {
       transact('belfry_app', access, (tx) => {
         const catalog: CatalogTx = {
           ...common(tx, access),
-          jobs: createJobStore(tx),
+          jobs: createJobStore(tx, access.tenantId),
           schedules: createScheduleStore(tx, { dataVersion, shelf }),
-          runs: createRunCatalog(tx),
+          runs: createRunCatalog(tx, access.tenantId),
           keys: createKeyStore(tx, access.tenantId),
           backfills: createBackfillStore(tx, access.tenantId),
           calendars: createCalendarStore(tx, shelf),
           explanations: createExplanationStore(tx),
           replans: createReplanRequests(tx),
+          workers: createWorkerCatalog(tx),
         }
         return work(catalog)
       }),

@@ -3,18 +3,21 @@
  * need without reading JSON.
  */
 import type { JobDefinition } from '@belfry/contract'
+import { routeOf } from '../../domain/route.ts'
 import type { JobRecord, JobStore, JobSummaryRecord } from '../../ports/catalog.ts'
 import type { Transaction } from '../database.ts'
 import type { JobRow } from '../statements/jobs.ts'
 import * as statements from '../statements/jobs.ts'
 import { lastId, msOf, only, refusingTaken } from './values.ts'
 
-export function createJobStore(tx: Transaction): JobStore {
+export function createJobStore(tx: Transaction, tenantId: string): JobStore {
   const first = (rows: readonly JobRow[]): JobRecord | undefined => rows.map(jobRecord)[0]
+  const columns = (description: string, definition: JobDefinition) =>
+    columnsOf(tenantId, description, definition)
   return {
     async insert({ id, name, description, definition }) {
       const taken = `A job named "${name}" exists; choose another name or change that job.`
-      const write = tx.query(statements.insertJob, [id, name, ...columnsOf(description, definition)])
+      const write = tx.query(statements.insertJob, [id, name, ...columns(description, definition)])
       return jobRecord(only(await refusingTaken('job_name', taken, write)))
     },
     find: async (id) => first(await tx.query(statements.findJob, [id])),
@@ -30,9 +33,7 @@ export function createJobStore(tx: Transaction): JobStore {
       return rows.map(summaryRecord)
     },
     async update(id, { description, definition }) {
-      return jobRecord(
-        only(await tx.query(statements.updateJob, [id, ...columnsOf(description, definition)])),
-      )
+      return jobRecord(only(await tx.query(statements.updateJob, [id, ...columns(description, definition)])))
     },
     async remove(id) {
       await tx.query(statements.removeJob, [id])
@@ -41,9 +42,10 @@ export function createJobStore(tx: Transaction): JobStore {
   }
 }
 
-function columnsOf(description: string, definition: JobDefinition) {
+function columnsOf(tenantId: string, description: string, definition: JobDefinition) {
   const { handler, queue, priority, attemptTimeoutMs } = definition
-  return [description, handler.kind, queue, priority, attemptTimeoutMs, JSON.stringify(definition)] as const
+  const route = routeOf(handler, tenantId)
+  return [description, route, queue, priority, attemptTimeoutMs, JSON.stringify(definition)] as const
 }
 
 function jobRecord(row: JobRow): JobRecord {

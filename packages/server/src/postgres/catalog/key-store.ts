@@ -24,9 +24,10 @@ export function createKeyStore(tx: Transaction, tenantId: string): KeyStore {
 }
 
 export async function insertKeyOf(tx: Transaction, tenantId: string, key: NewKey): Promise<KeyRecord> {
-  const { id, name, prefix, secretHash, scopes, expiresAtMs } = key
+  const { id, name, prefix, secretHash, scopes, expiresAtMs, queues } = key
   const taken = `A key named "${name}" is in use; choose another name or revoke it first.`
-  const write = tx.query(insertKey, [id, tenantId, name, prefix, secretHash, scopes, isoOrNull(expiresAtMs)])
+  const bounds = [scopes, isoOrNull(expiresAtMs), queues] as const
+  const write = tx.query(insertKey, [id, tenantId, name, prefix, secretHash, ...bounds])
   return keyRecord(only(await refusingTaken('api_key_name', taken, write)))
 }
 
@@ -36,6 +37,7 @@ function keyRecord(row: KeyRow): KeyRecord {
     name: row.name,
     prefix: row.prefix,
     scopes: row.scopes as Scope[],
+    queues: row.queues,
     createdAtMs: msOf(row.created_at),
     expiresAtMs: msOrNull(row.expires_at),
     revokedAtMs: msOrNull(row.revoked_at),
@@ -56,6 +58,7 @@ export function createKeyDirectory(options: { db: Database; timeoutMs?: number }
         tenantName: row.tenant_name,
         tenantCreatedAtMs: msOf(row.tenant_created_at),
         scopes: row.scopes as Scope[],
+        queues: row.queues,
         secretHash: row.secret_hash,
         expiresInMs: row.expires_in_ms,
       }

@@ -12,8 +12,10 @@ import type {
   RunState,
 } from '@belfry/contract'
 import { isTerminal } from '@belfry/contract'
+import { routeOf } from '../../domain/route.ts'
 import type {
   AttemptRecord,
+  NewRun,
   RunCatalog,
   RunFilter,
   RunRecord,
@@ -29,27 +31,14 @@ import type { AttemptJson, ListedRunRow, RunRow, RunSummaryRow } from '../statem
 import * as statements from '../statements/runs.ts'
 import { isoOf, isoOrNull, lastId, msOf, msOrNull, only } from './values.ts'
 
-export function createRunCatalog(tx: Transaction): RunCatalog {
+export function createRunCatalog(tx: Transaction, tenantId: string): RunCatalog {
   const template = (rows: readonly RunTemplateRow[]): RunTemplate | undefined => rows.map(runTemplate)[0]
   return {
     templateByJobId: async (jobId) => template(await tx.query(findRunTemplateById, [jobId])),
     templateByJobName: async (name) => template(await tx.query(findRunTemplateByName, [name])),
     async insert(run) {
-      const { template: from, start } = run
-      const common = [
-        run.id,
-        from.jobId,
-        from.jobVersion,
-        run.scheduleId,
-        run.source,
-        run.queue,
-        run.priority,
-        run.input === undefined ? null : JSON.stringify(run.input),
-        isoOf(run.dueAtMs),
-        isoOrNull(run.scheduledForMs),
-        from.definition.handler.kind,
-        from.definition.attemptTimeoutMs,
-      ] as const
+      const { start } = run
+      const common = runColumns(run, tenantId)
       if (start.kind === 'delayed') return only(await tx.query(statements.insertDelayedRun, common))
       return only(await tx.query(statements.insertReadyRun, [...common, start.tag]))
     },
@@ -71,6 +60,25 @@ export function createRunCatalog(tx: Transaction): RunCatalog {
     },
     requestCancel: async (id) => (await tx.query(statements.requestRunCancel, [id]))[0]?.session_id,
   }
+}
+
+/** The columns of a new run, in the order of its statements. */
+export function runColumns(run: NewRun, tenantId: string) {
+  const { template: from } = run
+  return [
+    run.id,
+    from.jobId,
+    from.jobVersion,
+    run.scheduleId,
+    run.source,
+    run.queue,
+    run.priority,
+    run.input === undefined ? null : JSON.stringify(run.input),
+    isoOf(run.dueAtMs),
+    isoOrNull(run.scheduledForMs),
+    routeOf(from.definition.handler, tenantId),
+    from.definition.attemptTimeoutMs,
+  ] as const
 }
 
 /** How many runs are looked at for a page: some 50 ms where none of them passes. */
@@ -181,16 +189,23 @@ function runRecord(row: RunRow): RunRecord {
     attemptList: row.attempt_list.map(attemptRecord),
     attemptsEnded: row.attempts_ended,
     present: held
-      ? { number, startedAtMs: msOf(startedAt), sessionId, leaseEpoch: row.present_lease_epoch ?? 0 }
+      ? {
+          number,
+          startedAtMs: msOf(startedAt),
+          sessionId,
+          leaseEpoch: row.present_lease_epoch ?? 0,
+          progress: row.present_progress as JsonValue,
+        }
       : null,
   }
 }
 
 function attemptRecord(attempt: AttemptJson): AttemptRecord {
-  const { startedAt, endedAt, retryAt, outcome, ...same } = attempt
+  const { startedAt, endedAt, retryAt, outcome, result, ...same } = attempt
   return {
     ...same,
     outcome: outcome as AttemptOutcome,
+    result: result as JsonValue,
     startedAtMs: Date.parse(startedAt),
     endedAtMs: Date.parse(endedAt),
     retryAtMs: retryAt === null ? null : Date.parse(retryAt),

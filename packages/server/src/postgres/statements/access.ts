@@ -11,6 +11,7 @@ export type StoredKeyRow = {
   tenant_created_at: Date
   secret_hash: Buffer
   scopes: string[]
+  queues: string[] | null
   expires_in_ms: number | null
 }
 
@@ -19,6 +20,7 @@ export const findKeyByPrefix = statement<StoredKeyRow, [prefix: string]>(
   'key_find_by_prefix',
   `
 SELECT k.id, k.tenant_id, t.name AS tenant_name, t.created_at AS tenant_created_at, k.secret_hash, k.scopes,
+       k.queues,
        (extract(epoch FROM k.expires_at - belfry.now()) * 1000)::float8 AS expires_in_ms
 FROM belfry.api_key k JOIN belfry.tenant t ON t.id = k.tenant_id
 WHERE k.prefix = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > belfry.now())`,
@@ -63,13 +65,14 @@ export type KeyRow = {
   name: string
   prefix: string
   scopes: string[]
+  queues: string[] | null
   created_at: Date
   expires_at: Date | null
   revoked_at: Date | null
   last_used_at: Date | null
 }
 
-const keyColumns = 'id, name, prefix, scopes, created_at, expires_at, revoked_at, last_used_at'
+const keyColumns = 'id, name, prefix, scopes, queues, created_at, expires_at, revoked_at, last_used_at'
 
 /** A new key of a tenant: only the hash of its secret is kept. */
 export const insertKey = statement<
@@ -82,12 +85,13 @@ export const insertKey = statement<
     secretHash: Uint8Array,
     scopes: readonly string[],
     expiresAt: string | null,
+    queues: readonly string[] | null,
   ]
 >(
   'key_insert',
   `
-INSERT INTO belfry.api_key (id, tenant_id, name, prefix, secret_hash, scopes, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO belfry.api_key (id, tenant_id, name, prefix, secret_hash, scopes, expires_at, queues)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 RETURNING ${keyColumns}`,
 )
 

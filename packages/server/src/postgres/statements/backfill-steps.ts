@@ -67,6 +67,7 @@ export type LockedBackfillRow = {
   /** Null where the schedule was deleted. */
   version: number | null
   queue: string | null
+  handler: string | null
   timer_ms: number | null
 }
 
@@ -82,7 +83,7 @@ SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
        (SELECT coalesce(json_agg(json_build_array(e.run_id, its.ended_as) ORDER BY e.run_id), '[]')
         FROM belfry.extra_run AS e ${itsEnd}
         WHERE e.backfill_id = b.id AND e.ended_as IS NULL) AS runs,
-       s.version, j.queue, (extract(epoch FROM timer.scheduled_for) * 1000)::float8 AS timer_ms
+       s.version, j.queue, j.handler, (extract(epoch FROM timer.scheduled_for) * 1000)::float8 AS timer_ms
 FROM belfry.backfill AS b
 LEFT JOIN belfry.schedule AS s
   ON s.id = b.schedule_id AND s.tenant_id = b.tenant_id AND s.deleted_at IS NULL

@@ -4,7 +4,7 @@
  *   0. whether there is anything to claim; if not, nothing is locked and the transaction writes nothing
  *   1. the session is alive, and its row is locked against deletion: so a rescuer that ends the session sees
  *      either the claimed rows or no claim at all
- *   2. the rows: per queue and handler kind one walk along `ready_claim`, in tag order, over rows that nobody
+ *   2. the rows: per queue and route one walk along `ready_claim`, in tag order, over rows that nobody
  *      has locked
  *   3. they belong to the session from now until the deadline, under a new epoch
  *
@@ -46,7 +46,7 @@ export const claimRuns = statement<
     queues: readonly string[],
     minTags: readonly number[],
     limits: readonly number[],
-    handlers: readonly string[],
+    routes: readonly string[],
     deadlineMarginMs: number,
   ]
 >(
@@ -133,6 +133,9 @@ export type ReadyQueueRow = {
   readonly queue: string | null
 }
 
+/** Those of an alias of `ready` that are no functions: workers of every queue are not asked to run these. */
+const anyones = (alias: string): string => `${alias}.handler NOT LIKE 'function:%'`
+
 /**
  * Who has something ready, and where: tenant by tenant, each with the same number of its queues. One step
  * along `ready_tenant` for a tenant or a queue, whatever their length; at most `tenants` + `steps` of them.
@@ -155,7 +158,7 @@ WITH RECURSIVE walk (tenant_id, place) AS (
   (
     SELECT first.tenant_id, 1
     FROM belfry.ready AS first
-    WHERE first.session_id IS NULL AND first.tenant_id > $1::uuid
+    WHERE first.session_id IS NULL AND ${anyones('first')} AND first.tenant_id > $1::uuid
     ORDER BY first.tenant_id, first.queue
     LIMIT 1
   )
@@ -165,7 +168,7 @@ WITH RECURSIVE walk (tenant_id, place) AS (
   CROSS JOIN LATERAL (
     SELECT ready.tenant_id
     FROM belfry.ready
-    WHERE ready.session_id IS NULL AND ready.tenant_id > walk.tenant_id
+    WHERE ready.session_id IS NULL AND ${anyones('ready')} AND ready.tenant_id > walk.tenant_id
     ORDER BY ready.tenant_id, ready.queue
     LIMIT 1
   ) AS next
@@ -184,7 +187,8 @@ LEFT JOIN LATERAL (
     (
       SELECT first.queue, 1
       FROM belfry.ready AS first
-      WHERE first.session_id IS NULL AND first.tenant_id = active.tenant_id
+      WHERE first.session_id IS NULL AND ${anyones('first')}
+        AND first.tenant_id = active.tenant_id
         AND first.queue > coalesce(resumed.queue, '')
       ORDER BY first.tenant_id, first.queue
       LIMIT 1
@@ -195,7 +199,8 @@ LEFT JOIN LATERAL (
     CROSS JOIN LATERAL (
       SELECT ready.queue
       FROM belfry.ready
-      WHERE ready.session_id IS NULL AND ready.tenant_id = active.tenant_id AND ready.queue > step.queue
+      WHERE ready.session_id IS NULL AND ${anyones('ready')}
+        AND ready.tenant_id = active.tenant_id AND ready.queue > step.queue
       ORDER BY ready.tenant_id, ready.queue
       LIMIT 1
     ) AS next

@@ -26,6 +26,7 @@ export interface PlanRow {
   readonly sleep_until_ms: number | null
   readonly sleep_reason: string | null
   readonly queue: string
+  readonly handler: string
   readonly priority: number
   readonly weight: number
 }
@@ -38,8 +39,8 @@ export const schedulePlans = statement<PlanRow, [scheduleIds: readonly string[]]
          (extract(epoch FROM s.start_at) * 1000)::float8 AS start_ms,
          (extract(epoch FROM s.end_at) * 1000)::float8 AS end_ms,
          s.jitter_ms, s.flexible_window_ms, s.catch_up, s.overlap, s.run_limit, s.sleep_reason,
-         (extract(epoch FROM s.sleep_until) * 1000)::float8 AS sleep_until_ms, j.queue, j.priority, t.weight,
-         s.on_excluded, ${calendarsOf('s')} AS calendars
+         (extract(epoch FROM s.sleep_until) * 1000)::float8 AS sleep_until_ms,
+         j.queue, j.handler, j.priority, t.weight, s.on_excluded, ${calendarsOf('s')} AS calendars
   FROM belfry.schedule AS s
   JOIN belfry.job AS j ON j.id = s.job_id AND j.tenant_id = s.tenant_id
   JOIN belfry.tenant AS t ON t.id = s.tenant_id

@@ -18,7 +18,7 @@ const columns = 'j.id, j.name, j.description, j.version, j.definition, j.created
 
 type Definition = [
   description: string,
-  handler: string,
+  route: string,
   queue: string,
   priority: number,
   attemptTimeoutMs: number,

@@ -5,26 +5,36 @@
 import { statement } from '../statement.ts'
 
 /**
- * The noted tag of each queue, or the lowest beyond it that waits unclaimed: a few steps along the claim
- * index, which start where the service stands, because what lies before are mostly entries of rows that were
- * claimed already.
+ * The noted tag of each lane (domain/route.ts), or the lowest beyond it that waits unclaimed: a few steps
+ * along the claim index, which start where the service stands, because what lies before are mostly entries of
+ * rows that were claimed already. Of a tenant's functions as many are looked at as one look can bear.
  */
 export const readQueueProgress = statement<
   { readonly queue: string; readonly tag: number },
-  [queues: readonly string[], handlers: readonly string[]]
+  [
+    lanes: readonly string[],
+    queues: readonly string[],
+    tenantIds: readonly (string | null)[],
+    handlers: readonly string[],
+  ]
 >(
   'queue_progress_read',
   `
-SELECT asked.queue, greatest(noted.tag, waiting.tag, 0) AS tag
-FROM unnest($1::text[]) AS asked (queue)
+SELECT asked.lane AS queue, greatest(noted.tag, waiting.tag, 0) AS tag
+FROM unnest($1::text[], $2::text[], $3::uuid[]) AS asked (lane, queue, tenant_id)
 LEFT JOIN LATERAL (
   SELECT progress.virtual_time AS tag FROM belfry.queue_progress AS progress
-  WHERE progress.queue = asked.queue
+  WHERE progress.queue = asked.lane
   OFFSET 0
 ) AS noted ON true
 LEFT JOIN LATERAL (
   SELECT min(first.tag) AS tag
-  FROM unnest($2::text[]) AS kind (handler)
+  FROM (
+    SELECT kind.handler FROM unnest($4::text[]) AS kind (handler) WHERE asked.tenant_id IS NULL
+    UNION ALL
+    (SELECT job.handler FROM belfry.job
+     WHERE job.tenant_id = asked.tenant_id AND job.handler LIKE 'function:%' ORDER BY job.id DESC LIMIT 100)
+  ) AS kind
   CROSS JOIN LATERAL (
     SELECT free.tag FROM belfry.ready AS free
     WHERE free.queue = asked.queue AND free.handler = kind.handler AND free.session_id IS NULL

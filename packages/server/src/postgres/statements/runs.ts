@@ -16,7 +16,7 @@ type NewRun = readonly [
   input: string | null,
   dueAt: string,
   scheduledFor: string | null,
-  handler: string,
+  route: string,
   timeoutMs: number,
 ]
 
@@ -123,6 +123,7 @@ export type AttemptJson = {
   httpStatus: number | null
   response: string | null
   responseTruncated: boolean
+  result: unknown
   retryAt: string | null
   sessionId: string | null
   leaseEpoch: number
@@ -137,6 +138,7 @@ export type RunRow = RunSummaryRow & {
   present_started_at: Date | null
   present_session_id: string | null
   present_lease_epoch: number | null
+  present_progress: unknown
 }
 
 /**
@@ -149,12 +151,13 @@ export const findRun = statement<RunRow, [id: string, before: number | null, lim
 SELECT ${columns}, r.input IS NOT NULL AS has_input, r.input,
   CASE WHEN q.session_id IS NOT NULL THEN q.attempt END AS present_number,
   q.claimed_at AS present_started_at, q.session_id AS present_session_id,
-  q.lease_epoch AS present_lease_epoch,
+  q.lease_epoch AS present_lease_epoch, q.progress AS present_progress,
   (SELECT count(*) FROM belfry.attempt WHERE run_id = r.id) AS attempts_ended,
   (SELECT coalesce(jsonb_agg(jsonb_build_object(
      'number', a.number, 'outcome', a.outcome, 'startedAt', a.started_at, 'endedAt', a.ended_at,
      'errorCode', a.error_code, 'errorMessage', a.error_message, 'httpStatus', a.http_status,
-     'response', a.response, 'responseTruncated', a.response_truncated, 'retryAt', a.retry_at,
+     'response', a.response, 'responseTruncated', a.response_truncated, 'result', a.result,
+     'retryAt', a.retry_at,
      'sessionId', a.session_id, 'leaseEpoch', a.lease_epoch) ORDER BY a.number = 0 DESC, a.number DESC), '[]')
    FROM (
      SELECT * FROM belfry.attempt

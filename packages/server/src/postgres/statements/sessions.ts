@@ -7,12 +7,23 @@ import { byIndex, statement } from '../statement.ts'
 /** Enters a worker process, with its first lease. */
 export const openSession = statement<
   { readonly now_ms: number },
-  [id: string, host: string, version: string, queues: readonly string[], slots: number, leaseMs: number]
+  [
+    id: string,
+    host: string,
+    version: string,
+    queues: readonly string[],
+    slots: number,
+    leaseMs: number,
+    tenantId: string | null,
+    apiKeyId: string | null,
+    functions: readonly string[] | null,
+  ]
 >(
   'belfry_open_session',
   `
-INSERT INTO belfry.session (id, host, version, queues, slots, expires_at)
-VALUES ($1, $2, $3, $4::text[], $5, belfry.now() + $6::float8 * interval '1 millisecond')
+INSERT INTO belfry.session
+  (id, host, version, queues, slots, expires_at, tenant_id, api_key_id, functions)
+VALUES ($1, $2, $3, $4::text[], $5, belfry.now() + $6::float8 * interval '1 millisecond', $7, $8, $9::text[])
 RETURNING (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms`,
 )
 
@@ -91,7 +102,7 @@ WITH held AS MATERIALIZED (
   ) AS mine
 ), back AS (
   UPDATE belfry.ready AS run
-  SET session_id = NULL, claimed_at = NULL, deadline = NULL, attempt = run.attempt - 1
+  SET session_id = NULL, claimed_at = NULL, deadline = NULL, progress = NULL, attempt = run.attempt - 1
   WHERE run.run_id = ANY (ARRAY(SELECT run_id FROM held WHERE NOT canceled))
 ), gone AS (
   DELETE FROM belfry.ready WHERE run_id = ANY (ARRAY(SELECT run_id FROM held WHERE canceled))

@@ -18,6 +18,7 @@ export interface TimerRow {
   readonly scheduled_ms: number
   readonly gen: number
   readonly queue: string
+  readonly handler: string
   readonly priority: number
   readonly weight: number
 }
@@ -37,7 +38,7 @@ export const scanTimers = statement<
          found.kind, found.id, found.tenant_id, found.shard,
          (extract(epoch FROM found.due_at) * 1000)::float8 AS due_ms,
          (extract(epoch FROM found.scheduled_for) * 1000)::float8 AS scheduled_ms,
-         found.gen::float8 AS gen, found.queue, found.priority,
+         found.gen::float8 AS gen, found.queue, found.handler, found.priority,
          (SELECT tenant.weight FROM belfry.tenant WHERE tenant.id = found.tenant_id AND found.kind = 'run')
            AS weight
   FROM (SELECT belfry.now() AS now) AS clock
@@ -46,7 +47,7 @@ export const scanTimers = statement<
     FROM unnest($1::smallint[]) AS wanted (shard)
     CROSS JOIN LATERAL (
       (SELECT 'schedule' AS kind, schedule_id AS id, tenant_id, shard, due_at, scheduled_for, gen,
-              NULL::text AS queue, NULL::smallint AS priority
+              NULL::text AS queue, NULL::text AS handler, NULL::smallint AS priority
        FROM belfry.timer
        WHERE timer.shard = wanted.shard
          AND due_at < belfry.now() + $2::float8 * interval '1 millisecond'
@@ -54,7 +55,7 @@ export const scanTimers = statement<
        ORDER BY due_at, schedule_id
        LIMIT $5::int)
       UNION ALL
-      (SELECT 'run', run_id, tenant_id, shard, due_at, NULL, NULL, queue, priority
+      (SELECT 'run', run_id, tenant_id, shard, due_at, NULL, NULL, queue, handler, priority
        FROM belfry.delayed
        WHERE delayed.shard = wanted.shard
          AND due_at < belfry.now() + $2::float8 * interval '1 millisecond'

@@ -87,6 +87,7 @@ export function createHttpHandler({ egress, clock, userAgent }: HttpHandlerOptio
 
   async function call(request: HandlerRequest, own: AbortController): Promise<HandlerResult> {
     const { handler, timeoutMs, signal } = request
+    if (handler.kind !== 'http') throw new Error(`The HTTP handler was given a ${handler.kind}.`)
     const [refused] = egress.checkTargetHeaders(handler.headers)
     if (refused !== undefined) {
       const name = refused.pointer.slice(refused.pointer.lastIndexOf('/') + 1)
@@ -97,7 +98,7 @@ export function createHttpHandler({ egress, clock, userAgent }: HttpHandlerOptio
     const outcome = await egress.request({
       method: handler.method,
       url: handler.url,
-      headers: callHeaders(request, userAgent, body?.contentType),
+      headers: callHeaders(request, handler.headers, userAgent, body?.contentType),
       ...(body === undefined ? {} : { body: body.text }),
       signal: AbortSignal.any([own.signal, signal]),
       keepBytes: maxCapturedBytes,

@@ -49,6 +49,7 @@ function looksLikeJson(text: string): boolean {
 
 export function callHeaders(
   request: HandlerRequest,
+  own: HttpHandlerDefinition['headers'],
   userAgent: string,
   contentType: string | undefined,
 ): Record<string, string> {
@@ -59,7 +60,7 @@ export function callHeaders(
   // Nothing is inflated here, so nothing compressed is asked for.
   set('Accept-Encoding', 'identity')
   if (contentType !== undefined) set('Content-Type', contentType)
-  for (const [name, value] of Object.entries(request.handler.headers)) set(name, value)
+  for (const [name, value] of Object.entries(own)) set(name, value)
   set('Idempotency-Key', request.idempotencyKey)
   set('Belfry-Run-Id', request.runId)
   set('Belfry-Attempt', String(request.attempt))

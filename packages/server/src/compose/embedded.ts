@@ -1,0 +1,191 @@
+/**
+ * Belfry inside another program's process: store, scheduler and workers as in a server, on the same tables,
+ * without a port that listens. The API is there all the same, called as a function: so what a program asks
+ * for is checked, stored and answered by the same code as over HTTP, for one tenant and with every right in
+ * it.
+ *
+ * Works beside servers and other programs on the same database. HTTP jobs are left to the servers unless
+ * asked for: calling targets is a matter of where a process stands in the network.
+ */
+import type { RunCreate } from '@belfry/contract'
+import { BelfryError } from '@belfry/contract'
+import { createFunctionHandler, type FunctionBody } from '../adapters/handlers/function/function-handler.ts'
+import { systemClock } from '../adapters/system/clock.ts'
+import { createSystemIds } from '../adapters/system/ids.ts'
+import { loadConfig } from '../config/load.ts'
+import { laneOfRun, makeRun, wantedStart } from '../engine/catalog/run-maker.ts'
+import type { Api } from '../http/api.ts'
+import type { Credential } from '../ports/credentials.ts'
+import { ensureTenantNamed } from '../postgres/catalog/bootstrap.ts'
+import { type CallersClient, enqueueInside } from '../postgres/enqueue-inside.ts'
+import { createLeaseKeeper } from '../postgres/lease-keeper.ts'
+import { createMetrics } from '../telemetry/metrics.ts'
+import type { FunctionWork } from './engine.ts'
+import { terminalLogger } from './logging.ts'
+import { assemble, type Parts } from './parts.ts'
+import type { Store } from './store.ts'
+import { openStore } from './store.ts'
+import type { UndoStep } from './unwind.ts'
+import { unwind } from './unwind.ts'
+import { version } from './version.ts'
+
+export interface EmbeddedOptions {
+  /** Settings by their name in the configuration; `databaseUrl` or `dataDir` among them. */
+  readonly settings: Readonly<Record<string, unknown>>
+  /** Made where it is missing. */
+  readonly tenant: string
+  /** By name; none: this process runs no functions. */
+  readonly functions: ReadonlyMap<string, FunctionBody>
+  readonly queues: readonly string[]
+  readonly slots: number
+  /** Runs of HTTP jobs at a time, of all tenants; 0: none. */
+  readonly httpSlots: number
+  /** Whether schedules fire and lost runs are rescued here. */
+  readonly schedules: boolean
+}
+
+export interface EmbeddedBelfry {
+  /** Answers what the API would. */
+  readonly fetch: typeof fetch
+  /** Stores a run inside the transaction that is open on this client; answers its id and when it is due. */
+  readonly enqueueInside: (
+    client: CallersClient,
+    asked: RunCreate,
+  ) => Promise<{ readonly id: string; readonly dueAt: string }>
+  /** Begins to fire and to run. What it leans on is there before: so jobs can be stored first. */
+  readonly work: () => Promise<void>
+  readonly stop: () => Promise<void>
+}
+
+const stopMarginMs = 25_000
+const embeddedStopMs = 45_000
+const unlimited = 1_000_000_000
+
+/** Throws BelfryError as `openStore`; nothing stays open then. */
+export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedBelfry> {
+  const { config } = loadConfig({ flags: settingsOf(options) })
+  const logger = terminalLogger(config.logLevel)
+  const undo: UndoStep[] = []
+  const stopAll = () => unwind(undo, { clock: systemClock, logger, budgetMs: config.drainMs + stopMarginMs })
+  try {
+    const store = await openStore({ config, log: (level, message) => logger[level](message) })
+    const closing = { name: 'the store', undo: () => store.close() }
+    undo.push(config.databaseUrl === undefined ? { ...closing, leastMs: embeddedStopMs } : closing)
+    const tenant = await ensureTenantNamed({ db: store.db, ids: createSystemIds() }, options.tenant)
+    const metrics = createMetrics({ version, processMetrics: false })
+    const credential = credentialOf(tenant)
+    const parts = assemble(config, logger, store, metrics, {
+      callsHttp: options.httpSlots > 0,
+      functions: functionsOf(options, tenant.id, store),
+      authenticator: {
+        authenticate: () => Promise.resolve(credential),
+        provedLately: () => true,
+        forget: () => {},
+      },
+      limits: { perKeyPerMinute: unlimited, inFlightPerKey: 256 },
+    })
+    undo.push({ name: 'outbound calls', undo: () => parts.egress.close() })
+    parts.hints.start()
+    undo.push({ name: 'the listener for hints', undo: () => parts.hints.close() })
+    const api = await parts.createApi?.()
+    if (api === undefined) throw new BelfryError('internal', 'An embedded Belfry has no API.')
+    undo.push({ name: 'the API', undo: () => api.close() })
+    let stopping: Promise<void> | undefined
+    return {
+      fetch: callAsFunction(api),
+      enqueueInside: (client, asked) => enqueueWith(parts, tenant.id, client, asked),
+      async work() {
+        undo.push({ name: 'the engine', undo: () => parts.engine.stop() })
+        await parts.engine.start()
+      },
+      stop: () => (stopping ??= stopAll()),
+    }
+  } catch (error) {
+    await stopAll()
+    throw error
+  }
+}
+
+function settingsOf({ settings, schedules, httpSlots, functions }: EmbeddedOptions): Record<string, unknown> {
+  const works = httpSlots > 0 || functions.size > 0
+  const roles = ['api', ...(schedules ? ['scheduler'] : []), ...(works ? ['worker'] : [])]
+  const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
+  return { ...given, roles, ...(httpSlots > 0 ? { workerSlots: httpSlots } : {}) }
+}
+
+function functionsOf(
+  { functions, queues, slots }: EmbeddedOptions,
+  tenantId: string,
+  { connection }: Pick<Store, 'connection'>,
+) {
+  if (functions.size === 0) return undefined
+  return ({ workers }: { workers: Parts['workers'] }): FunctionWork => ({
+    handler: createFunctionHandler({ tenantId, functions, workers, clock: systemClock }),
+    owner: { tenantId, keyId: null, functions: [...functions.keys()] },
+    queues,
+    slots,
+    keeper: createLeaseKeeper({ connection, clock: systemClock }),
+  })
+}
+
+function credentialOf({ id, name, createdAtMs }: Awaited<ReturnType<typeof ensureTenantNamed>>): Credential {
+  return {
+    // answers that are kept for an Idempotency-Key are those of the tenant's programs together
+    keyId: id,
+    tenantId: id,
+    tenantName: name,
+    tenantCreatedAtMs: createdAtMs,
+    scopes: ['admin'],
+    queues: null,
+  }
+}
+
+function callAsFunction({ app }: Api): typeof fetch {
+  return async (input, init = {}) => {
+    init.signal?.throwIfAborted()
+    const url = new URL(input instanceof Request ? input.url : input)
+    const headers = Object.fromEntries(new Headers(init.headers))
+    const answer = await app.inject({
+      method: (init.method ?? 'GET') as 'GET',
+      url: `${url.pathname}${url.search}`,
+      headers: { ...headers, authorization: 'Bearer embedded' },
+      ...(typeof init.body === 'string' ? { payload: init.body } : {}),
+    })
+    const sent = Object.entries(answer.headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, String(value)] as [string, string]],
+    )
+    const body = answer.statusCode === 204 ? null : answer.body
+    return new Response(body, { status: answer.statusCode, headers: sent })
+  }
+}
+
+async function enqueueWith(
+  { catalog, tags, ids, hints }: Parts,
+  tenantId: string,
+  client: CallersClient,
+  asked: RunCreate,
+): Promise<{ id: string; dueAt: string }> {
+  if (catalog === undefined) throw new BelfryError('internal', 'An embedded Belfry has no catalog.')
+  const access = { tenantId, dryRun: false, readOnly: true }
+  const { template, nowMs } = await catalog.within(access, async (tx) => ({
+    template: await tx.runs.templateByJobName(asked.job),
+    nowMs: await tx.nowMs(),
+  }))
+  if (template === undefined) {
+    const message = `There is no job named "${asked.job}"; start a process that has it, or register it first.`
+    throw new BelfryError('not_found', message, { errors: [{ pointer: '/job', message }] })
+  }
+  await tags.ready([laneOfRun(template, tenantId, asked.queue)])
+  const run = makeRun({ ids, tags, tenantId, nowMs }, template, {
+    source: 'manual',
+    scheduleId: null,
+    input: asked.input,
+    runAtMs: wantedStart(asked.runAt, nowMs),
+    queue: asked.queue,
+    priority: asked.priority,
+  })
+  await enqueueInside(client, tenantId, run)
+  // The commit is the caller's: from now on claims are tried in ever longer steps, so that it is soon seen.
+  if (run.start.kind === 'ready') hints.publish({ topic: 'ready', key: run.queue })
+  return { id: run.id, dueAt: new Date(run.dueAtMs).toISOString() }
+}

@@ -1,0 +1,236 @@
+/**
+ * The parts of a Belfry process on an open store, each made once and handed to those who need it: engine,
+ * API, gate of workers, hints, outbound calls. What is started and stopped when is up to who asked for them
+ * (server.ts, embedded.ts).
+ */
+import type { Logger } from 'pino'
+import { systemClock } from '../adapters/system/clock.ts'
+import { createSystemIds, systemRandom } from '../adapters/system/ids.ts'
+import { openZoneSource, zoneDataOnDisk, zoneDirectories } from '../adapters/zones/zone-source.ts'
+import { connectionShares } from '../config/connection-shares.ts'
+import type { Config } from '../config/schema.ts'
+import { createCalendarShelf } from '../engine/calendar-shelf.ts'
+import { createDatabaseClock } from '../engine/database-clock.ts'
+import type { FairTags } from '../engine/fair-tags.ts'
+import { createFairTags } from '../engine/fair-tags.ts'
+import { createLocalHints } from '../engine/local-hints.ts'
+import type { WorkerGate, WorkerGateOptions } from '../engine/workers/worker-gate.ts'
+import { createWorkerGate } from '../engine/workers/worker-gate.ts'
+import type { Api, ApiOptions } from '../http/api.ts'
+import { createApi } from '../http/api.ts'
+import type { Catalog } from '../ports/catalog.ts'
+import type { Authenticator } from '../ports/credentials.ts'
+import type { EgressAgent } from '../ports/egress.ts'
+import type { Hints } from '../ports/hints.ts'
+import type { Ids } from '../ports/ids.ts'
+import type { WorkerStore } from '../ports/worker-store.ts'
+import { createPostgresCatalog } from '../postgres/catalog/catalog.ts'
+import { createKeyDirectory } from '../postgres/catalog/key-store.ts'
+import type { Database } from '../postgres/database.ts'
+import { createPostgresHints } from '../postgres/hints.ts'
+import { createSchemaCheck } from '../postgres/migrate.ts'
+import { checkWritable } from '../postgres/writable.ts'
+import type { PoolStats } from '../postgres/pool.ts'
+import { createPostgresQueueProgress } from '../postgres/queue-progress.ts'
+import { createPostgresRunQueue } from '../postgres/run-queue.ts'
+import { createPostgresRunStore } from '../postgres/run-store.ts'
+import { createPostgresWorkerStore } from '../postgres/worker-store.ts'
+import { createAuthenticator, keyMint } from '../security/credentials.ts'
+import { createEgress } from '../security/egress/egress.ts'
+import { createEventLog } from '../telemetry/event-log.ts'
+import { createEventFanOut } from '../telemetry/fan-out.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import type { ReadinessCheck, StatusReport } from '../telemetry/ops-server.ts'
+import type { Engine, FunctionWork } from './engine.ts'
+import { createEngine } from './engine.ts'
+import { statusReports } from './status-reports.ts'
+import type { Store } from './store.ts'
+import { version } from './version.ts'
+
+export interface Parts {
+  readonly engine: Engine
+  readonly checks: readonly ReadinessCheck[]
+  readonly reports: readonly StatusReport[]
+  readonly hints: Startable
+  readonly egress: EgressAgent
+  readonly tags: FairTags
+  readonly ids: Ids
+  readonly workers: WorkerStore
+  /** Undefined where this process has no role `api`. */
+  readonly catalog: Catalog | undefined
+  /** Undefined where this process has no role `api`. */
+  readonly createApi: (() => Promise<Api>) | undefined
+}
+
+type Startable = Hints & { start(): void; close(): Promise<void> }
+
+/** What differs between a server and a Belfry inside a program. */
+export interface AssembleOptions {
+  /** Functions that this process executes. */
+  readonly functions?: ((parts: FunctionParts) => FunctionWork) | undefined
+  /** Whether this process calls HTTP targets, where it has the role `worker`. Default true. */
+  readonly callsHttp?: boolean
+  /** Default: by API key. */
+  readonly authenticator?: Authenticator | undefined
+  readonly limits?: ApiOptions['limits']
+}
+
+/** What functions in this process lean on. */
+export interface FunctionParts {
+  readonly workers: WorkerStore
+}
+
+export function assemble(
+  config: Config,
+  logger: Logger,
+  store: Store,
+  metrics: Metrics,
+  options: AssembleOptions = {},
+): Parts {
+  const shares = connectionShares(config)
+  const leases = store.db
+  const api = shares.api === 0 ? undefined : store.open('api', shares.api)
+  const db = shares.engine === 0 ? undefined : store.open('engine', shares.engine)
+  const ids = createSystemIds()
+  const events = createEventFanOut([createEventLog(logger), metrics.events], (error) =>
+    logger.error({ err: error }, 'a listener of events failed'),
+  )
+  store.onRestart((reason) => events.emit('database_restarted', { reason }))
+  const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()))
+  const egress = openEgress(config)
+  // not on the connections of the API: a request waits for it while it holds one
+  const progress = createPostgresQueueProgress(db ?? leases)
+  const tags = createFairTags({ clock: systemClock, progress })
+  const directories = zoneDirectories(config.zoneDirectory)
+  const zones = openZoneSource(directories)
+  const shelf = createCalendarShelf()
+  const shared = { ids, hints, egress, events, tags, zones }
+  const timing = { clock: systemClock, random: systemRandom }
+  const workers = createPostgresWorkerStore(db ?? api ?? leases)
+  const engine = createEngine({
+    ...shared,
+    ...timing,
+    shelf,
+    config,
+    db: db ?? leases,
+    leases,
+    callsHttp: options.callsHttp ?? true,
+    functions: options.functions?.({ workers }),
+  })
+  const gate = openGate(config, { ...shared, workers, db: db ?? api ?? leases, leases })
+  const catalog = api && createPostgresCatalog({ db: api, dataVersion: zones.dataVersion, shelf })
+  const pools = [leases, api, db].filter((each) => each !== undefined)
+  readGauges(metrics, pools, engine)
+  return {
+    engine,
+    checks: [
+      { name: 'database', check: () => leases.ping() },
+      { name: 'database_takes_writes', check: () => checkWritable(leases) },
+      { name: 'schema', check: createSchemaCheck(leases) },
+    ],
+    reports: statusReports({ db: leases, engine, zones, zonesOnDisk: () => zoneDataOnDisk(directories) }),
+    hints,
+    egress,
+    tags,
+    ids,
+    workers,
+    catalog,
+    createApi:
+      api &&
+      catalog &&
+      (() =>
+        openApi({ db: api, catalog }, metrics, logger, {
+          ...shared,
+          retentionDays: config.retentionDays,
+          gate,
+          limits: options.limits,
+          authenticator: options.authenticator,
+        })),
+  }
+}
+
+function openEgress(config: Config): EgressAgent {
+  return createEgress({
+    allowCidrs: config.egressAllow,
+    denyCidrs: config.egressDeny,
+    allowPorts: config.egressPorts,
+    clock: systemClock,
+    connectionsPerOrigin: Math.max(256, config.workerSlots),
+  })
+}
+
+function openGate(
+  { leaseMs, heartbeatMs }: Config,
+  parts: Pick<WorkerGateOptions, 'ids' | 'hints' | 'events' | 'tags' | 'workers'> & {
+    readonly db: Database
+    readonly leases: Database
+  },
+): WorkerGate {
+  const { db, leases } = parts
+  return createWorkerGate({
+    ...parts,
+    clock: systemClock,
+    random: systemRandom,
+    leaseMs,
+    heartbeatMs,
+    databaseClock: createDatabaseClock(systemClock),
+    queue: createPostgresRunQueue(db),
+    store: createPostgresRunStore({ db, heartbeats: leases }),
+  })
+}
+
+function openApi(
+  { db, catalog }: { readonly db: Database; readonly catalog: Catalog },
+  metrics: Metrics,
+  logger: Logger,
+  shared: Pick<
+    ApiOptions,
+    'ids' | 'hints' | 'egress' | 'tags' | 'zones' | 'gate' | 'events' | 'limits' | 'retentionDays'
+  > & {
+    readonly authenticator?: Authenticator | undefined
+  },
+): Promise<Api> {
+  return createApi({
+    ...shared,
+    version,
+    logger,
+    catalog,
+    authenticator:
+      shared.authenticator ??
+      createAuthenticator({ directory: createKeyDirectory({ db }), clock: systemClock }),
+    mint: keyMint,
+    observer: metrics.requests,
+  })
+}
+
+function openHints(config: Config, store: Store, db: Database, senderId: string): Startable {
+  if (config.databaseHints === 'local') {
+    return { ...createLocalHints(), start: () => {}, close: async () => {} }
+  }
+  return createPostgresHints({
+    db,
+    connection: store.connection,
+    clock: systemClock,
+    random: systemRandom,
+    senderId,
+  })
+}
+
+function readGauges(metrics: Metrics, pools: readonly Database[], engine: Engine): void {
+  metrics.readConnections(() => {
+    const all = pools.map((pool) => pool.stats())
+    const sum = (of: (stats: PoolStats) => number) => all.reduce((total, stats) => total + of(stats), 0)
+    return {
+      open: sum((each) => each.open),
+      idle: sum((each) => each.idle),
+      waiting: sum((each) => each.waiting),
+    }
+  })
+  const { worker, scheduling } = engine
+  if (scheduling !== undefined) metrics.readBackfills(scheduling.backfiller.stats)
+  if (worker === undefined) return
+  metrics.readSlots(() => {
+    const { slots, busy } = worker.stats()
+    return { used: busy, free: Math.max(0, slots - busy) }
+  })
+}

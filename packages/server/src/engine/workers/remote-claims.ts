@@ -1,0 +1,196 @@
+/**
+ * Claims for workers outside this process: the engine's own intake (intake.ts), with the room that the worker
+ * says it has in the place of slots.
+ *
+ * 1. Claim. Runs are claimed in steps, so that no answer grows far beyond `answerBytes`: the first step is
+ *    small, until the inputs of this session are known to be.
+ * 2. With nothing there, wait (supply-watcher.ts), and claim again.
+ * 3. Who has gone meanwhile gets nothing: what was claimed for him is given back at once. Where an answer
+ *    was lost on its way, the worker says with its next claims what it holds (`known`), and the rest is given
+ *    back.
+ */
+import type { ClaimedFunctionRun, JobDefinition, WorkerClaim } from '@belfry/contract'
+import { functionLane, functionRoute } from '../../domain/route.ts'
+import { attemptTraceparent } from '../../domain/traceparent.ts'
+import type { ClaimedRun, RunQueue } from '../../ports/run-queue.ts'
+import type { HeldRun } from '../../ports/run-store.ts'
+import type { SessionFacts, Wanted } from '../../ports/worker-store.ts'
+import type { DefinitionCache } from '../definition-cache.ts'
+import { createIntake } from '../intake.ts'
+import { createLowWaterMarks, type LowWaterMarks } from '../low-water-marks.ts'
+import { createQueueShares, type QueueShares } from '../queue-shares.ts'
+import { sessionLost } from './session-book.ts'
+import type { SupplyWatcher } from './supply-watcher.ts'
+import type { GateSettings } from './worker-gate.ts'
+
+const answerBytes = 4 * 1024 * 1024
+const firstStep = 50
+/** Mean bytes of an input up to which a whole batch may be claimed at once. */
+const smallBytes = 4 * 1024
+const maxSessions = 10_000
+
+/** What is remembered of a session between its claims; forgotten, it costs one full scan. */
+interface SessionMemory {
+  readonly shares: QueueShares
+  readonly marks: LowWaterMarks
+  meanBytes: number | undefined
+}
+
+export interface RemoteClaims {
+  claim(sessionId: string, facts: SessionFacts, asked: WorkerClaim, signal: AbortSignal): Promise<Claimed>
+  forget(sessionId: string): void
+}
+
+export interface Claimed {
+  readonly runs: readonly ClaimedFunctionRun[]
+  /** A cancel was asked for, or a run ended elsewhere, while it waited. */
+  readonly canceled: boolean
+}
+
+interface Taken {
+  readonly run: ClaimedRun
+  readonly definition: JobDefinition | undefined
+}
+
+export interface RemoteClaimParts {
+  readonly watcher: SupplyWatcher
+  readonly definitions: DefinitionCache
+  readonly queue: Pick<RunQueue, 'claim'>
+  readonly giveBack: (sessionId: string, runs: readonly HeldRun[]) => Promise<void>
+  /** A run whose definition cannot be used ends here and now. */
+  readonly endUnusable: (sessionId: string, runs: readonly ClaimedRun[]) => Promise<void>
+}
+
+export function createRemoteClaims(options: GateSettings, parts: RemoteClaimParts): RemoteClaims {
+  const { clock } = options
+  const memories = createMemories()
+  return {
+    async claim(sessionId, facts, { max, waitMs }, signal) {
+      const untilMs = clock.monotonicMs() + waitMs
+      const wanted = wantedBy(facts)
+      const memory = memories.of(sessionId, facts)
+      for (;;) {
+        const asked = { sessionId, facts, memory, max, signal }
+        const taken = max === 0 ? [] : await claimNow(options, parts, asked)
+        const leftMs = untilMs - clock.monotonicMs()
+        if (taken.length > 0 || signal.aborted || leftMs <= 0)
+          return { runs: await handOver(options, parts, asked, taken), canceled: false }
+        const woken = await parts.watcher.wait({ sessionId, wanted, max, waitMs: leftMs, signal })
+        if (woken !== 'supply') return { runs: [], canceled: woken === 'cancel' }
+      }
+    },
+    forget: memories.forget,
+  }
+}
+
+function createMemories() {
+  const memories = new Map<string, SessionMemory>()
+  return {
+    of(sessionId: string, facts: SessionFacts): SessionMemory {
+      const memory = memories.get(sessionId) ?? {
+        shares: createQueueShares(facts.queues),
+        marks: createLowWaterMarks(),
+        meanBytes: undefined,
+      }
+      memories.delete(sessionId)
+      memories.set(sessionId, memory)
+      const oldest = memories.keys().next()
+      if (memories.size > maxSessions && oldest.done !== true) memories.delete(oldest.value)
+      return memory
+    },
+    forget: (sessionId: string): void => void memories.delete(sessionId),
+  }
+}
+
+interface AskedNow {
+  readonly sessionId: string
+  readonly facts: SessionFacts
+  readonly memory: SessionMemory
+  readonly max: number
+  readonly signal: AbortSignal
+}
+
+async function claimNow(
+  options: GateSettings,
+  parts: RemoteClaimParts,
+  { sessionId, facts, memory, max, signal }: AskedNow,
+): Promise<readonly Taken[]> {
+  const taken: Taken[] = []
+  let bytes = 0
+  let lapsed = false
+  const step = (memory.meanBytes ?? Infinity) <= smallBytes ? max : firstStep
+  const intake = createIntake(
+    {
+      ...options,
+      queue: parts.queue,
+      routes: facts.functions.map((name) => functionRoute(facts.tenantId, name)),
+      laneOf: (queue) => functionLane(queue, facts.tenantId),
+      session: { current: () => (lapsed ? undefined : sessionId), lapsed: () => void (lapsed = true) },
+      slots: { free: () => (bytes >= answerBytes ? 0 : Math.min(max - taken.length, step)) },
+      start(_, run, definition) {
+        taken.push({ run, definition })
+        bytes += run.input === null ? 0 : JSON.stringify(run.input).length
+      },
+    },
+    {
+      shares: memory.shares,
+      marks: memory.marks,
+      definitions: parts.definitions,
+      // whose answer was lost is known by the worker, who says so with its next claim
+      strays: { giveBack: parts.giveBack, suspect() {} },
+    },
+  )
+  await intake(sessionId, signal)
+  if (taken.length > 0) memory.meanBytes = bytes / taken.length
+  if (lapsed) throw sessionLost()
+  return taken
+}
+
+/** What goes to the worker; nothing where it has gone, and nothing that it could not execute. */
+async function handOver(
+  { events, random }: GateSettings,
+  parts: RemoteClaimParts,
+  { sessionId, signal }: AskedNow,
+  taken: readonly Taken[],
+): Promise<readonly ClaimedFunctionRun[]> {
+  if (signal.aborted) {
+    await parts.giveBack(
+      sessionId,
+      taken.map(({ run }) => run),
+    )
+    return []
+  }
+  const unusable = taken.filter(({ definition }) => definition?.handler.kind !== 'function')
+  if (unusable.length > 0)
+    await parts.endUnusable(
+      sessionId,
+      unusable.map(({ run }) => run),
+    )
+  return taken.flatMap(({ run, definition }) => {
+    if (definition?.handler.kind !== 'function') return []
+    const { runId, tenantId, jobId, attempt, leaseEpoch } = run
+    events.emit('attempt_started', { runId, tenantId, jobId, attempt, leaseEpoch })
+    return [viewOf(run, definition.handler.name, () => random.next())]
+  })
+}
+
+function wantedBy({ queues, functions, tenantId }: SessionFacts): readonly Wanted[] {
+  return queues.flatMap((queue) => functions.map((name) => ({ queue, route: functionRoute(tenantId, name) })))
+}
+
+function viewOf(run: ClaimedRun, name: string, random: () => number): ClaimedFunctionRun {
+  return {
+    runId: run.runId,
+    leaseEpoch: run.leaseEpoch,
+    function: name,
+    jobId: run.jobId,
+    jobVersion: run.jobVersion,
+    queue: run.queue,
+    attempt: run.attempt,
+    timeoutMs: run.timeoutMs,
+    idempotencyKey: run.runId,
+    scheduledFor: run.scheduledForMs === null ? null : new Date(run.scheduledForMs).toISOString(),
+    traceparent: attemptTraceparent(run.runId, Array.from({ length: 8 }, random)),
+    input: run.input as ClaimedFunctionRun['input'],
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * Ends of attempts as workers outside report them. The worker says what happened; what that means for the run
+ * is decided here, by the same rule and from the store's own facts, as for attempts in this process
+ * (domain/attempt-outcome.ts). All ends of a report are written in one statement.
+ */
+import type { AttemptReport, WorkerCompleted } from '@belfry/contract'
+import { jobDefinitionSchema } from '@belfry/contract'
+import { type AttemptEnding, judgeAttempt } from '../../domain/attempt-outcome.ts'
+import type { ClaimedRun } from '../../ports/run-queue.ts'
+import type { AppliedEnd, AttemptEnd, RunStore } from '../../ports/run-store.ts'
+import type { HeldAttempt } from '../../ports/worker-store.ts'
+import type { DefinitionCache } from '../definition-cache.ts'
+import { hintEnded } from '../backfill-hints.ts'
+import { tellPaused } from '../failure-pauses.ts'
+import { hintTimers } from '../timer-hints.ts'
+import type { WorkerGateOptions } from './worker-gate.ts'
+
+/** Characters of an error message that are kept. */
+const maxErrorLength = 4_000
+
+export interface RemoteEnds {
+  complete(sessionId: string, ends: readonly AttemptReport[]): Promise<WorkerCompleted['results']>
+  /** Ends runs of which nobody can say what to do. */
+  endUnusable(sessionId: string, runs: readonly ClaimedRun[]): Promise<void>
+}
+
+/** Decides for a definition that cannot be read: the cautious way. */
+const unreadable = jobDefinitionSchema.parse({
+  handler: { kind: 'function', name: 'unreadable' },
+  delivery: 'at_most_once',
+})
+
+type Held = ReadonlyMap<string, HeldAttempt>
+type Written = Omit<Awaited<ReturnType<RunStore['complete']>>, 'nowMs'>
+
+const nothing: Written = { applied: [], paused: [], timerShards: [] }
+
+export function createRemoteEnds(options: WorkerGateOptions, definitions: DefinitionCache): RemoteEnds {
+  const { store, workers, events } = options
+
+  async function complete(
+    sessionId: string,
+    reports: readonly AttemptReport[],
+  ): Promise<WorkerCompleted['results']> {
+    const attempts = await workers.heldAttempts(sessionId, reports)
+    const held: Held = new Map(attempts.map((attempt) => [attempt.runId, attempt]))
+    const ends = await judge(options, definitions, reports, held)
+    const written = ends.length === 0 ? nothing : await store.complete(sessionId, ends)
+    const { applied } = written
+    tell(options, ends, held, written)
+    const done = new Map(applied.map((end) => [end.runId, end.runState]))
+    const rest = reports.filter((report) => !done.has(report.runId))
+    if (rest.length > 0)
+      for (const end of await workers.reportedBefore(sessionId, rest)) done.set(end.runId, end.runState)
+    return reports.map(({ runId, leaseEpoch }) => {
+      const state = done.get(runId)
+      if (state === undefined) events.emit('lease_lost', { runId, leaseEpoch, at: 'complete' })
+      const isApplied = state !== undefined
+      return { runId, leaseEpoch, applied: isApplied, state: isApplied ? (state ?? 'pending') : null }
+    })
+  }
+
+  return {
+    complete,
+    async endUnusable(sessionId, runs) {
+      const error = {
+        code: 'definition_unusable',
+        message: 'The definition of this job version cannot be used; save the job again, or update it.',
+      }
+      const failed = { outcome: 'failed', durationMs: 0, error, retryable: false } as const
+      await complete(
+        sessionId,
+        runs.map(({ runId, leaseEpoch }) => ({ runId, leaseEpoch, ...failed })),
+      )
+    },
+  }
+}
+
+async function judge(
+  { random }: WorkerGateOptions,
+  definitions: DefinitionCache,
+  reports: readonly AttemptReport[],
+  held: Held,
+): Promise<readonly AttemptEnd[]> {
+  const versionOf = ({ tenantId, jobId, jobVersion: version }: HeldAttempt) => ({ tenantId, jobId, version })
+  const definitionOf = await definitions.load([...held.values()].map(versionOf))
+  return reports.flatMap((report) => {
+    const attempt = held.get(report.runId)
+    if (attempt === undefined) return []
+    const { delivery, retry } = definitionOf(versionOf(attempt)) ?? unreadable
+    const { failures, crashCount, cancelRequested } = attempt
+    const ending = endingOf(report)
+    const facts = { ending, delivery, retry, failures, crashCount, cancelRequested }
+    return [endOf(report, attempt, judgeAttempt(facts, random.next()))]
+  })
+}
+
+function tell(
+  options: WorkerGateOptions,
+  ends: readonly AttemptEnd[],
+  held: Held,
+  { applied, paused, timerShards }: Written,
+): void {
+  const { events, hints } = options
+  const states: ReadonlyMap<string, AppliedEnd['runState']> = new Map(
+    applied.map((end) => [end.runId, end.runState]),
+  )
+  for (const end of ends) {
+    const attempt = held.get(end.runId)
+    const state = states.get(end.runId)
+    if (attempt === undefined || state === undefined) continue
+    const { runId, tenantId, jobId, queue } = attempt
+    const durationMs = end.endedAtMs - end.startedAtMs
+    const { outcome, errorCode } = end
+    const facts = { runId, tenantId, jobId, queue, attempt: attempt.attempt, outcome, durationMs }
+    events.emit('attempt_ended', { ...facts, errorCode, state: state ?? 'pending' })
+  }
+  hintTimers(hints, applied, { timerShards })
+  hintEnded(hints, held.values(), states)
+  tellPaused(options, paused)
+}
+
+function endingOf({ outcome, retryable, retryAfterMs }: AttemptReport): AttemptEnding {
+  return outcome === 'failed' ? { kind: 'failed', retryable, retryAfterMs } : { kind: outcome }
+}
+
+/** The store's clock alone is believed; of the worker's only how long it took. */
+function endOf(
+  report: AttemptReport,
+  attempt: HeldAttempt,
+  verdict: ReturnType<typeof judgeAttempt>,
+): AttemptEnd {
+  const { claimedAtMs, nowMs } = attempt
+  const { error, result } = report
+  const succeeded = report.outcome === 'succeeded'
+  return {
+    runId: report.runId,
+    leaseEpoch: report.leaseEpoch,
+    ...verdict,
+    startedAtMs: claimedAtMs,
+    endedAtMs: Math.max(claimedAtMs, Math.min(nowMs, claimedAtMs + report.durationMs)),
+    errorCode: succeeded ? null : (error?.code ?? report.outcome),
+    errorMessage: succeeded ? null : (error?.message ?? '').slice(0, maxErrorLength),
+    httpStatus: null,
+    response: null,
+    responseTruncated: false,
+    result: succeeded ? result : undefined,
+  }
+}
