@@ -18,6 +18,11 @@
 --   0013_timing_since
 --   0014_functions
 --   0015_workers
+--   0016_retry
+--   0017_gate
+--   0018_dedupe
+--   0019_dead_letters
+--   0020_hot_path
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -85,6 +90,28 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION belfry.free_slots(runs uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ STRICT
+AS $function$
+BEGIN
+  UPDATE belfry.slot SET freed = true WHERE run_id = ANY (runs);
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.gate_of(the_job uuid, the_queue text, input jsonb)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT (((((((j.id)::text || '/'::text) || COALESCE(belfry.key_hash(gate_of.input, (j.concurrency ->> 'key'::text)), ''::text)) || '/'::text) || COALESCE(belfry.key_hash(gate_of.input, (j.rate_limit ->> 'key'::text)), ''::text)) || '/'::text) || gate_of.the_queue)
+    FROM belfry.job j
+   WHERE (j.id = gate_of.the_job);
+END
+;
+
 CREATE OR REPLACE FUNCTION belfry.guard_partition(child regclass)
  RETURNS void
  LANGUAGE plpgsql
@@ -96,6 +123,48 @@ BEGIN
   EXECUTE format('CREATE POLICY owner ON %s TO CURRENT_USER USING (true) WITH CHECK (true)', child);
 END
 $function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.hold_limits(tenant uuid, alone boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  IF alone THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('belfry.limits:' || tenant::text, 0));
+  ELSE
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('belfry.limits:' || tenant::text, 0));
+  END IF;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.host_of(definition jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN lower("substring"((definition #>> '{handler,url}'::text[]), '^[hH][tT][tT][pP][sS]?://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]+)'::text))
+;
+
+CREATE OR REPLACE FUNCTION belfry.job_limited(job belfry.job)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (belfry.job_limits_itself(job) OR (EXISTS (SELECT FROM belfry.tenant t WHERE ((t.id = (job_limited.job).tenant_id) AND (t.run_limit IS NOT NULL)))) OR (EXISTS (SELECT FROM belfry.queue_pause p WHERE (p.tenant_id = (job_limited.job).tenant_id))) OR (EXISTS (SELECT FROM belfry.pool p WHERE ((p.tenant_id = (job_limited.job).tenant_id) AND (p.host = (job_limited.job).target_host)))))
+;
+
+CREATE OR REPLACE FUNCTION belfry.job_limits_itself(job belfry.job)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN (((job).paused_at IS NOT NULL) OR (COALESCE(((job).concurrency ->> 'limit'::text), ((job).concurrency ->> 'key'::text)) IS NOT NULL) OR (COALESCE(jsonb_array_length(((job).concurrency -> 'pools'::text)), 0) > 0) OR ((job).rate_limit IS NOT NULL))
+;
+
+CREATE OR REPLACE FUNCTION belfry.key_hash(input jsonb, path text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN COALESCE("left"(encode(sha256(convert_to(CASE WHEN starts_with(path, '/'::text) THEN (input #>> string_to_array(replace(replace(replace(substr(path, 2), '/'::text, ''::text), '~1'::text, '/'::text), '~0'::text, '~'::text), ''::text)) ELSE (input ->> path) END, 'UTF8'::name)), 'hex'::text), 32), ''::text)
 ;
 
 CREATE OR REPLACE FUNCTION belfry.let_followers_go(ended uuid[])
@@ -241,6 +310,51 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION belfry.read_limits()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  PERFORM belfry.hold_limits(NEW.tenant_id, false);
+  NEW.concurrency := NULLIF(NEW.definition -> 'concurrency', 'null');
+  NEW.rate_limit := NULLIF(NEW.definition -> 'rateLimit', 'null');
+  NEW.target_host := belfry.host_of(NEW.definition);
+  NEW.limited := belfry.job_limited(NEW);
+  IF TG_OP = 'UPDATE' AND (NEW.limited OR OLD.limited)
+    AND (NEW.limited, NEW.concurrency, NEW.rate_limit, NEW.target_host, NEW.queue, NEW.paused_at)
+      IS DISTINCT FROM (OLD.limited, OLD.concurrency, OLD.rate_limit, OLD.target_host, OLD.queue, OLD.paused_at) THEN
+    PERFORM belfry.request_regate(NEW.tenant_id);
+  END IF;
+  RETURN NEW;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.request_regate(tenant uuid)
+ RETURNS void
+ LANGUAGE sql
+BEGIN ATOMIC
+ INSERT INTO belfry.regate (tenant_id)
+   VALUES (request_regate.tenant) ON CONFLICT(tenant_id) DO UPDATE SET changed_in = pg_current_xact_id(), open_then = NULL::text[], step = 'running'::text, cursor = NULL::text, look_at = belfry.now(), walks = 0, final = false
+   WHERE (regate.changed_in <> pg_current_xact_id());
+END
+;
+
+CREATE OR REPLACE FUNCTION belfry.service_of(the_queue text, OUT servers double precision, OUT functions double precision)
+ RETURNS record
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+BEGIN ATOMIC
+ SELECT ( SELECT queue_progress.virtual_time
+            FROM belfry.queue_progress
+           WHERE (queue_progress.queue = service_of.the_queue)) AS virtual_time,
+     ( SELECT queue_progress.virtual_time
+            FROM belfry.queue_progress
+           WHERE (queue_progress.queue = ((service_of.the_queue || '/'::text) || (belfry.tenant_id())::text))) AS virtual_time;
+END
+;
+
 CREATE OR REPLACE FUNCTION belfry.shard_of(id uuid)
  RETURNS smallint
  LANGUAGE sql
@@ -270,11 +384,22 @@ RETURN ((lpad(to_hex(((EXTRACT(epoch FROM at) * (1000)::numeric))::bigint), 12, 
 ;
 
 GRANT EXECUTE ON FUNCTION belfry.drop_partitions(date) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_app;
+GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.gate_of(uuid,text,jsonb) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.hold_limits(uuid,boolean) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.host_of(jsonb) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.job_limited(belfry.job) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.job_limits_itself(belfry.job) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.key_hash(jsonb,text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.let_followers_go(uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.make_partitions(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.missing_days(date,integer,date,integer) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.now() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.prune_default(date,integer) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.read_limits() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.request_regate(uuid) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.service_of(text) TO belfry_app;
 GRANT EXECUTE ON FUNCTION belfry.shard_of(uuid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.tenant_id() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.uuid_day(uuid) TO PUBLIC;
@@ -332,10 +457,12 @@ CREATE TABLE belfry.attempt (
   result jsonb,
   CONSTRAINT attempt_pkey PRIMARY KEY (run_id, number),
   CONSTRAINT attempt_check CHECK (((run_state IS NULL) <> (retry_at IS NULL))),
+  CONSTRAINT attempt_expired_number CHECK (((outcome <> 'expired'::text) OR (number = 0))),
   CONSTRAINT attempt_number_check CHECK ((number >= 0)),
-  CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timed_out'::text, 'canceled'::text, 'lost'::text, 'released'::text]))),
-  CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'canceled_by_handler'::text, 'overlap'::text]))),
-  CONSTRAINT attempt_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text])))
+  CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timed_out'::text, 'canceled'::text, 'lost'::text, 'released'::text, 'expired'::text, 'skipped'::text]))),
+  CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'canceled_by_handler'::text, 'overlap'::text, 'deadline_exceeded'::text, 'expired'::text, 'concurrency_limit'::text, 'replaced'::text]))),
+  CONSTRAINT attempt_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text]))),
+  CONSTRAINT attempt_skipped_number CHECK (((outcome <> 'skipped'::text) OR (number = 0)))
 ) PARTITION BY RANGE (run_id);
 CREATE INDEX attempt_not_succeeded ON ONLY belfry.attempt USING btree (tenant_id, run_state, run_id) WHERE ((run_state IS NOT NULL) AND (run_state <> 'succeeded'::text));
 ALTER TABLE belfry.attempt ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -401,6 +528,23 @@ GRANT INSERT, SELECT ON belfry.backfill TO belfry_app;
 GRANT UPDATE (state, reason, ended_at, version) ON belfry.backfill TO belfry_app;
 GRANT UPDATE (state, reason, started, skipped, alive, succeeded, failed, canceled, next_at, started_at, ended_at) ON belfry.backfill TO belfry_engine;
 
+CREATE TABLE belfry.bucket (
+  tenant_id uuid NOT NULL,
+  limit_key text NOT NULL,
+  tokens double precision NOT NULL,
+  at timestamp with time zone NOT NULL,
+  full_at timestamp with time zone NOT NULL,
+  look_at timestamp with time zone,
+  CONSTRAINT bucket_pkey PRIMARY KEY (tenant_id, limit_key)
+);
+CREATE INDEX bucket_due ON belfry.bucket USING btree (look_at, tenant_id) WHERE (look_at IS NOT NULL);
+CREATE INDEX bucket_full ON belfry.bucket USING btree (full_at) WHERE (look_at IS NULL);
+ALTER TABLE belfry.bucket ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.bucket FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.bucket TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.bucket TO belfry_engine;
+GRANT SELECT ON belfry.bucket TO belfry_app;
+
 CREATE TABLE belfry.calendar (
   id uuid NOT NULL,
   tenant_id uuid NOT NULL,
@@ -426,6 +570,73 @@ CREATE POLICY engine ON belfry.calendar TO belfry_engine USING (true);
 GRANT INSERT, SELECT, UPDATE ON belfry.calendar TO belfry_app;
 GRANT SELECT ON belfry.calendar TO belfry_engine;
 
+CREATE TABLE belfry.cancel_note (
+  run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  reason text NOT NULL,
+  noted_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT cancel_note_pkey PRIMARY KEY (run_id),
+  CONSTRAINT cancel_note_reason_check CHECK (((length(reason) >= 1) AND (length(reason) <= 512)))
+);
+ALTER TABLE belfry.cancel_note ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.cancel_note TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.cancel_note TO belfry_engine USING (true);
+GRANT DELETE, SELECT ON belfry.cancel_note TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.cancel_note TO belfry_app;
+
+CREATE TABLE belfry.dead_letter (
+  run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  job_id uuid NOT NULL,
+  queue text NOT NULL,
+  error_code text NOT NULL,
+  fingerprint text NOT NULL,
+  failed_at timestamp with time zone NOT NULL,
+  state text NOT NULL DEFAULT 'open'::text,
+  replayed_as uuid,
+  replayed_at timestamp with time zone,
+  deleted_at timestamp with time zone,
+  CONSTRAINT dead_letter_pkey PRIMARY KEY (run_id),
+  CONSTRAINT dead_letter_check CHECK (((replayed_as IS NULL) = (replayed_at IS NULL))),
+  CONSTRAINT dead_letter_failed_at_check CHECK ((failed_at = date_trunc('milliseconds'::text, failed_at))),
+  CONSTRAINT dead_letter_fingerprint_check CHECK ((fingerprint ~ '^[0-9a-f]{16}$'::text)),
+  CONSTRAINT dead_letter_state_check CHECK ((state =
+CASE
+    WHEN (deleted_at IS NOT NULL) THEN 'deleted'::text
+    WHEN (replayed_at IS NOT NULL) THEN 'replayed'::text
+    ELSE 'open'::text
+END))
+);
+CREATE INDEX dead_letter_fingerprint ON belfry.dead_letter USING btree (tenant_id, state, fingerprint, failed_at, run_id);
+CREATE INDEX dead_letter_job ON belfry.dead_letter USING btree (tenant_id, state, job_id, failed_at, run_id);
+CREATE INDEX dead_letter_list ON belfry.dead_letter USING btree (tenant_id, state, failed_at, run_id);
+CREATE INDEX dead_letter_replayed_as ON belfry.dead_letter USING btree (replayed_as) WHERE (replayed_as IS NOT NULL);
+ALTER TABLE belfry.dead_letter ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.dead_letter TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.dead_letter TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.dead_letter TO belfry_engine;
+GRANT SELECT ON belfry.dead_letter TO belfry_app;
+GRANT UPDATE (state, replayed_as, replayed_at, deleted_at) ON belfry.dead_letter TO belfry_app;
+
+CREATE TABLE belfry.dedupe (
+  tenant_id uuid NOT NULL,
+  job_id uuid NOT NULL,
+  key text NOT NULL,
+  run_id uuid,
+  held_until timestamp with time zone,
+  CONSTRAINT dedupe_pkey PRIMARY KEY (tenant_id, job_id, key),
+  CONSTRAINT dedupe_key_check CHECK (((length(key) >= 1) AND (length(key) <= 256)))
+);
+CREATE INDEX dedupe_expiry ON belfry.dedupe USING btree (held_until) WHERE (held_until IS NOT NULL);
+CREATE INDEX dedupe_run ON belfry.dedupe USING btree (run_id) WHERE (held_until IS NULL);
+ALTER TABLE belfry.dedupe ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.dedupe TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.dedupe TO belfry_engine USING (true);
+GRANT DELETE, SELECT ON belfry.dedupe TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.dedupe TO belfry_app;
+GRANT UPDATE (key) ON belfry.dedupe TO belfry_engine;
+GRANT UPDATE (key, run_id, held_until) ON belfry.dedupe TO belfry_app;
+
 CREATE TABLE belfry.delayed (
   run_id uuid NOT NULL,
   tenant_id uuid NOT NULL,
@@ -444,22 +655,28 @@ CREATE TABLE belfry.delayed (
   after_run_id uuid,
   schedule_id uuid,
   followed boolean NOT NULL DEFAULT false,
+  start_by timestamp with time zone,
+  run_deadline timestamp with time zone,
+  gathers text,
   CONSTRAINT delayed_pkey PRIMARY KEY (run_id),
   CONSTRAINT delayed_check CHECK (((after_run_id IS NULL) OR (schedule_id IS NOT NULL))),
+  CONSTRAINT delayed_gathers_check CHECK ((gathers = ANY (ARRAY['debounce'::text, 'collect'::text]))),
   CONSTRAINT delayed_shard_check CHECK (((shard >= 0) AND (shard <= 63)))
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
 CREATE INDEX delayed_after ON belfry.delayed USING btree (after_run_id) WHERE (after_run_id IS NOT NULL);
 CREATE INDEX delayed_chain ON belfry.delayed USING btree (schedule_id, run_id) WHERE (schedule_id IS NOT NULL);
 CREATE INDEX delayed_due ON belfry.delayed USING btree (shard, due_at, run_id);
 CREATE INDEX delayed_list ON belfry.delayed USING btree (tenant_id, run_id);
+CREATE INDEX delayed_run_deadline ON belfry.delayed USING btree (run_deadline, run_id) WHERE (run_deadline IS NOT NULL);
+CREATE INDEX delayed_start_by ON belfry.delayed USING btree (start_by, run_id) WHERE (start_by IS NOT NULL);
 ALTER TABLE belfry.delayed ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.delayed TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.delayed TO belfry_engine USING (true) WITH CHECK (true);
 CREATE POLICY owner ON belfry.delayed FOR SELECT TO CURRENT_USER USING (true);
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_app;
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_engine;
-GRANT UPDATE (due_at, after_run_id, followed) ON belfry.delayed TO belfry_app;
-GRANT UPDATE (due_at, after_run_id, followed) ON belfry.delayed TO belfry_engine;
+GRANT UPDATE (due_at, after_run_id, followed, gathers) ON belfry.delayed TO belfry_engine;
+GRANT UPDATE (due_at, after_run_id, followed, start_by, run_deadline) ON belfry.delayed TO belfry_app;
 
 CREATE TABLE belfry.extra_run (
   tenant_id uuid NOT NULL,
@@ -480,6 +697,61 @@ CREATE POLICY engine ON belfry.extra_run TO belfry_engine USING (true) WITH CHEC
 GRANT DELETE, INSERT, SELECT ON belfry.extra_run TO belfry_engine;
 GRANT INSERT, SELECT ON belfry.extra_run TO belfry_app;
 GRANT UPDATE (ended_as) ON belfry.extra_run TO belfry_engine;
+
+CREATE TABLE belfry.gate_group (
+  gate text NOT NULL,
+  tenant_id uuid NOT NULL,
+  head_tag double precision NOT NULL,
+  waits_on text,
+  look_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  held_by text,
+  CONSTRAINT gate_group_pkey PRIMARY KEY (gate)
+);
+CREATE INDEX gate_group_due ON belfry.gate_group USING btree (look_at, tenant_id) WHERE (waits_on IS NULL);
+CREATE INDEX gate_group_first ON belfry.gate_group USING btree (tenant_id, head_tag, gate) WHERE (waits_on IS NULL);
+CREATE INDEX gate_group_parked ON belfry.gate_group USING btree (tenant_id, waits_on, head_tag, gate) WHERE (waits_on IS NOT NULL);
+CREATE INDEX gate_group_walk ON belfry.gate_group USING btree (((((tenant_id)::text || '/'::text) || gate)) COLLATE "C");
+ALTER TABLE belfry.gate_group ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.gate_group FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.gate_group TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.gate_group TO belfry_engine;
+GRANT SELECT ON belfry.gate_group TO belfry_app;
+
+CREATE TABLE belfry.gathered (
+  run_id uuid NOT NULL,
+  "position" integer NOT NULL,
+  tenant_id uuid NOT NULL,
+  input jsonb,
+  CONSTRAINT gathered_pkey PRIMARY KEY (run_id, "position"),
+  CONSTRAINT gathered_position_check CHECK (("position" >= 0))
+);
+ALTER TABLE belfry.gathered ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.gathered TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.gathered TO belfry_engine USING (true);
+GRANT DELETE, SELECT ON belfry.gathered TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.gathered TO belfry_app;
+GRANT UPDATE (input) ON belfry.gathered TO belfry_app;
+
+CREATE TABLE belfry.gathering (
+  tenant_id uuid NOT NULL,
+  job_id uuid NOT NULL,
+  key text NOT NULL,
+  run_id uuid,
+  items integer NOT NULL DEFAULT 0,
+  bytes integer NOT NULL DEFAULT 0,
+  opened_at timestamp with time zone NOT NULL,
+  CONSTRAINT gathering_pkey PRIMARY KEY (tenant_id, job_id, key),
+  CONSTRAINT gathering_key_check CHECK ((length(key) <= 64))
+) WITH (fillfactor=70);
+CREATE INDEX gathering_opened ON belfry.gathering USING btree (opened_at);
+CREATE INDEX gathering_run ON belfry.gathering USING btree (run_id);
+ALTER TABLE belfry.gathering ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.gathering TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.gathering TO belfry_engine USING (true);
+GRANT DELETE, SELECT ON belfry.gathering TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.gathering TO belfry_app;
+GRANT UPDATE (key) ON belfry.gathering TO belfry_engine;
+GRANT UPDATE (key, run_id, items, bytes, opened_at) ON belfry.gathering TO belfry_app;
 
 CREATE TABLE belfry.idempotency_key (
   tenant_id uuid NOT NULL,
@@ -517,15 +789,29 @@ CREATE TABLE belfry.job (
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   deleted_at timestamp with time zone,
+  run_deadline_ms bigint,
+  start_within_ms bigint,
+  limited boolean NOT NULL DEFAULT false,
+  concurrency jsonb,
+  rate_limit jsonb,
+  target_host text,
+  paused_at timestamp with time zone,
+  paused_reason text,
   CONSTRAINT job_pkey PRIMARY KEY (id),
   CONSTRAINT job_attempt_timeout_ms_check CHECK ((attempt_timeout_ms > 0)),
+  CONSTRAINT job_check CHECK (((paused_at IS NULL) = (paused_reason IS NULL))),
   CONSTRAINT job_handler_check CHECK ((split_part(handler, ':'::text, 1) = ANY (ARRAY['http'::text, 'function'::text]))),
   CONSTRAINT job_handler_tenant CHECK (((handler = 'http'::text) OR starts_with(handler, (('function:'::text || (tenant_id)::text) || ':'::text)))),
   CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT job_paused_reason_check CHECK (((length(paused_reason) >= 1) AND (length(paused_reason) <= 512))),
+  CONSTRAINT job_run_deadline_ms_check CHECK (((run_deadline_ms >= 1000) AND (run_deadline_ms <= '2592000000'::bigint))),
+  CONSTRAINT job_start_within_ms_check CHECK (((start_within_ms >= 1000) AND (start_within_ms <= '2592000000'::bigint))),
   CONSTRAINT job_version_check CHECK ((version > 0))
 );
+CREATE INDEX job_with_limits ON belfry.job USING btree (tenant_id) WHERE limited;
 CREATE UNIQUE INDEX job_list ON belfry.job USING btree (tenant_id, id);
 CREATE UNIQUE INDEX job_name ON belfry.job USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+CREATE TRIGGER read_limits BEFORE INSERT OR UPDATE OF definition, queue, paused_at ON belfry.job FOR EACH ROW EXECUTE FUNCTION belfry.read_limits();
 ALTER TABLE belfry.job ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.job TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.job TO belfry_engine USING (true);
@@ -585,6 +871,47 @@ CREATE TABLE belfry.occurrence_default PARTITION OF belfry.occurrence DEFAULT;
 ALTER TABLE belfry.occurrence_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY owner ON belfry.occurrence_default TO CURRENT_USER USING (true) WITH CHECK (true);
 
+CREATE TABLE belfry.pool (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  name text NOT NULL,
+  slots integer,
+  rate jsonb,
+  host text,
+  version integer NOT NULL DEFAULT 1,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT pool_pkey PRIMARY KEY (id),
+  CONSTRAINT pool_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT pool_host_check CHECK (((length(host) >= 1) AND (length(host) <= 253))),
+  CONSTRAINT pool_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT pool_slots_check CHECK (((slots >= 0) AND (slots <= 10000)))
+);
+CREATE UNIQUE INDEX pool_host ON belfry.pool USING btree (tenant_id, host) WHERE (host IS NOT NULL);
+CREATE UNIQUE INDEX pool_list ON belfry.pool USING btree (tenant_id, id);
+CREATE UNIQUE INDEX pool_name ON belfry.pool USING btree (tenant_id, name);
+ALTER TABLE belfry.pool ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.pool TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.pool TO belfry_engine USING (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.pool TO belfry_app;
+GRANT SELECT ON belfry.pool TO belfry_engine;
+
+CREATE TABLE belfry.queue_pause (
+  tenant_id uuid NOT NULL,
+  queue text NOT NULL,
+  reason text NOT NULL,
+  paused_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT queue_pause_pkey PRIMARY KEY (tenant_id, queue),
+  CONSTRAINT queue_pause_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT queue_pause_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 128))),
+  CONSTRAINT queue_pause_reason_check CHECK (((length(reason) >= 1) AND (length(reason) <= 512)))
+);
+ALTER TABLE belfry.queue_pause ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.queue_pause TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.queue_pause TO belfry_engine USING (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.queue_pause TO belfry_app;
+GRANT SELECT ON belfry.queue_pause TO belfry_engine;
+
 CREATE TABLE belfry.queue_progress (
   queue text NOT NULL,
   virtual_time double precision NOT NULL,
@@ -615,15 +942,27 @@ CREATE TABLE belfry.ready (
   followed boolean NOT NULL DEFAULT false,
   cancel_reason text,
   progress jsonb,
+  start_by timestamp with time zone,
+  run_deadline timestamp with time zone,
+  gate text,
+  gate_seen boolean NOT NULL DEFAULT false,
+  slotted boolean NOT NULL DEFAULT false,
+  detailed boolean NOT NULL DEFAULT true,
   CONSTRAINT ready_pkey PRIMARY KEY (run_id),
-  CONSTRAINT ready_cancel_reason_check CHECK ((cancel_reason = 'overlap'::text)),
+  CONSTRAINT ready_cancel_reason_check CHECK ((cancel_reason = ANY (ARRAY['overlap'::text, 'replaced'::text]))),
   CONSTRAINT ready_check CHECK (((session_id IS NULL) = (deadline IS NULL))),
   CONSTRAINT ready_check1 CHECK (((session_id IS NULL) = (claimed_at IS NULL)))
-) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
-CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE (session_id IS NULL);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, fillfactor=50);
+CREATE INDEX ready_arrived ON belfry.ready USING btree (tenant_id, gate) WHERE ((gate IS NOT NULL) AND (NOT gate_seen));
+CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE ((session_id IS NULL) AND (gate IS NULL));
+CREATE INDEX ready_gate ON belfry.ready USING btree (gate, tag, run_id) WHERE (gate IS NOT NULL);
 CREATE INDEX ready_held ON belfry.ready USING btree (session_id, run_id) WHERE (session_id IS NOT NULL);
+CREATE INDEX ready_held_queue ON belfry.ready USING btree (tenant_id, queue) WHERE (gate IS NOT NULL);
 CREATE INDEX ready_list ON belfry.ready USING btree (tenant_id, run_id) WHERE (session_id IS NULL);
-CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE ((session_id IS NULL) AND (handler !~~ 'function:%'::text));
+CREATE INDEX ready_opened ON belfry.ready USING btree (tenant_id, run_id) WHERE (slotted AND (session_id IS NULL));
+CREATE INDEX ready_run_deadline ON belfry.ready USING btree (run_deadline, run_id) WHERE ((run_deadline IS NOT NULL) AND (session_id IS NULL));
+CREATE INDEX ready_start_by ON belfry.ready USING btree (start_by, run_id) WHERE ((start_by IS NOT NULL) AND (session_id IS NULL));
+CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE ((session_id IS NULL) AND (gate IS NULL) AND (handler !~~ 'function:%'::text));
 ALTER TABLE belfry.ready ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.ready TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.ready TO belfry_engine USING (true) WITH CHECK (true);
@@ -631,6 +970,26 @@ CREATE POLICY owner ON belfry.ready FOR SELECT TO CURRENT_USER USING (true);
 GRANT DELETE, INSERT, SELECT ON belfry.ready TO belfry_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.ready TO belfry_engine;
 GRANT UPDATE (cancel_requested_at, followed, cancel_reason) ON belfry.ready TO belfry_app;
+
+CREATE TABLE belfry.regate (
+  tenant_id uuid NOT NULL,
+  changed_in xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  open_then text[],
+  step text NOT NULL DEFAULT 'running'::text,
+  cursor text,
+  look_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  walks integer NOT NULL DEFAULT 0,
+  final boolean NOT NULL DEFAULT false,
+  CONSTRAINT regate_pkey PRIMARY KEY (tenant_id),
+  CONSTRAINT regate_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT regate_step_check CHECK ((step = ANY (ARRAY['running'::text, 'groups'::text, 'waiting'::text, 'claimed'::text])))
+);
+CREATE INDEX regate_due ON belfry.regate USING btree (look_at);
+ALTER TABLE belfry.regate ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.regate TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.regate TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, SELECT, UPDATE ON belfry.regate TO belfry_engine;
+GRANT INSERT, SELECT, UPDATE ON belfry.regate TO belfry_app;
 
 CREATE TABLE belfry.replan (
   id uuid NOT NULL,
@@ -684,7 +1043,7 @@ CREATE TABLE belfry.run (
   due_at timestamp with time zone NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   CONSTRAINT run_pkey PRIMARY KEY (tenant_id, id),
-  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text])))
+  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text, 'replay'::text])))
 ) PARTITION BY RANGE (id);
 CREATE INDEX run_job ON ONLY belfry.run USING btree (tenant_id, job_id, id);
 CREATE INDEX run_schedule ON ONLY belfry.run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
@@ -693,6 +1052,7 @@ CREATE POLICY app ON belfry.run TO belfry_app USING ((tenant_id = belfry.tenant_
 CREATE POLICY engine ON belfry.run TO belfry_engine USING (true) WITH CHECK (true);
 GRANT INSERT, SELECT ON belfry.run TO belfry_app;
 GRANT INSERT, SELECT ON belfry.run TO belfry_engine;
+GRANT UPDATE (input, due_at) ON belfry.run TO belfry_engine;
 
 CREATE TABLE belfry.run_default PARTITION OF belfry.run DEFAULT;
 ALTER TABLE belfry.run_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -756,6 +1116,7 @@ CREATE TABLE belfry.schedule (
   sleep_reason text,
   on_excluded text NOT NULL DEFAULT 'skip'::text,
   timing_since timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  failures_since timestamp with time zone,
   CONSTRAINT schedule_pkey PRIMARY KEY (id),
   CONSTRAINT schedule_of_job FOREIGN KEY (tenant_id, job_id) REFERENCES belfry.job(tenant_id, id),
   CONSTRAINT schedule_after_completion_check CHECK ((after_completion = ANY (ARRAY['keep'::text, 'delete'::text]))),
@@ -842,14 +1203,35 @@ CREATE TABLE belfry.shard_term (
 ) WITH (fillfactor=50);
 GRANT SELECT, UPDATE ON belfry.shard_term TO belfry_engine;
 
+CREATE TABLE belfry.slot (
+  run_id uuid NOT NULL,
+  limit_key text NOT NULL,
+  tenant_id uuid NOT NULL,
+  weight smallint NOT NULL,
+  freed boolean NOT NULL DEFAULT false,
+  opened_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT slot_pkey PRIMARY KEY (run_id, limit_key),
+  CONSTRAINT slot_weight_check CHECK ((weight > 0))
+);
+CREATE INDEX slot_freed ON belfry.slot USING btree (tenant_id) WHERE freed;
+CREATE INDEX slot_used ON belfry.slot USING btree (tenant_id, limit_key) INCLUDE (weight, run_id) WHERE (NOT freed);
+ALTER TABLE belfry.slot ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.slot TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.slot TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.slot TO belfry_engine;
+GRANT SELECT ON belfry.slot TO belfry_app;
+GRANT UPDATE (freed) ON belfry.slot TO belfry_app;
+
 CREATE TABLE belfry.tenant (
   id uuid NOT NULL,
   name text NOT NULL,
   weight real NOT NULL DEFAULT 1,
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  run_limit integer,
   CONSTRAINT tenant_pkey PRIMARY KEY (id),
   CONSTRAINT tenant_name_key UNIQUE (name),
   CONSTRAINT tenant_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT tenant_run_limit_check CHECK (((run_limit >= 1) AND (run_limit <= 10000))),
   CONSTRAINT tenant_weight_check CHECK ((weight > (0)::double precision))
 );
 ALTER TABLE belfry.tenant ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -858,7 +1240,8 @@ CREATE POLICY engine ON belfry.tenant TO belfry_engine USING (true);
 CREATE POLICY platform ON belfry.tenant TO belfry_platform USING (true) WITH CHECK (true);
 GRANT INSERT, SELECT ON belfry.tenant TO belfry_platform;
 GRANT SELECT ON belfry.tenant TO belfry_app;
-GRANT SELECT (id, weight) ON belfry.tenant TO belfry_engine;
+GRANT SELECT (id, weight, run_limit) ON belfry.tenant TO belfry_engine;
+GRANT UPDATE (run_limit) ON belfry.tenant TO belfry_app;
 
 CREATE TABLE belfry.timer (
   schedule_id uuid NOT NULL,

@@ -29,6 +29,12 @@ export async function renderOpenApi(version: string): Promise<string> {
       waiting: notCalled,
       drain: () => undefined,
     },
+    watcher: {
+      next: notCalled,
+      standing: notCalled,
+      waiting: notCalled,
+      close: () => undefined,
+    },
     egress: { checkTargetUrl: notCalled, checkTargetHeaders: notCalled },
   })
   try {

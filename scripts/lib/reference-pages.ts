@@ -45,6 +45,12 @@ body); \`instance\` is the request id, as in the header \`X-Request-Id\`. The co
 the same codes. "Retryable" means that the same request may succeed later: wait for \`Retry-After\` if it is
 there. The source is \`packages/contract/src/errors.ts\`.
 
+Too many at once: one key may have 64 requests under way at one server; those that wait for a run or its
+log, and those of workers, count apart, 2,000 each. One more is refused with \`too_many_requests\`: send it
+again when one has ended; the SDK and the command line do so a few times by themselves. In a minute a key
+may send 6,000 requests to one server, and 120,000 of those that workers send; attempts with a wrong key are
+300 from one address.
+
 | code | status | title | retryable |
 |---|---|---|---|
 ${table.join('\n')}

@@ -117,6 +117,11 @@ CROSS JOIN LATERAL aclexplode(a.attacl) AS x
 WHERE ${isTable}
 GROUP BY t.relname, x.privilege_type, x.grantee, t.relowner`
 
+const triggers = `
+SELECT t.relname AS table, pg_get_triggerdef(g.oid) || ';' AS line
+FROM pg_class t JOIN pg_trigger g ON g.tgrelid = t.oid
+WHERE ${isTable} AND NOT t.relispartition AND NOT g.tgisinternal`
+
 const functions = `
 SELECT pg_get_functiondef(p.oid) || ';' AS line
 FROM pg_proc p
@@ -141,8 +146,9 @@ UNION ALL
 SELECT 'aggregate or window function ' || p.oid::regprocedure FROM pg_proc p
 WHERE p.pronamespace = 'belfry'::regnamespace AND p.prokind NOT IN ('f', 'p')
 UNION ALL
-SELECT 'trigger ' || g.tgname FROM pg_trigger g JOIN pg_class t ON t.oid = g.tgrelid
-WHERE t.relnamespace = 'belfry'::regnamespace AND NOT g.tgisinternal
+SELECT 'trigger that is switched off or always on ' || g.tgname FROM pg_trigger g
+JOIN pg_class t ON t.oid = g.tgrelid
+WHERE t.relnamespace = 'belfry'::regnamespace AND NOT g.tgisinternal AND g.tgenabled <> 'O'
 UNION ALL
 SELECT 'rule ' || r.rulename FROM pg_rewrite r JOIN pg_class t ON t.oid = r.ev_class
 WHERE t.relnamespace = 'belfry'::regnamespace
@@ -188,7 +194,7 @@ export async function dumpSchema(query: RunQuery): Promise<string> {
 /** One list of lines a table, tables by name. */
 async function tableParts(query: RunQuery): Promise<readonly (readonly string[])[]> {
   const parts = new Map<string, string[]>()
-  for (const text of [tables, indexes, rowSecurity, policies, tableGrants, columnGrants]) {
+  for (const text of [tables, indexes, triggers, rowSecurity, policies, tableGrants, columnGrants]) {
     const rows = (await query(text)).map((row) => [String(row['table']), String(row['line'])] as const)
     for (const [table, line] of rows.sort(([, a], [, b]) => (a < b ? -1 : 1))) {
       parts.set(table, [...(parts.get(table) ?? []), line])

@@ -15,20 +15,21 @@ let runId = ''
 let backfillId = ''
 beforeEach(() => {
   const { store } = rig.server
-  const { jobs, schedules, runs, keys, tenants, backfills, calendars } = store
-  for (const map of [jobs, schedules, runs, keys, tenants, backfills, calendars]) map.clear()
+  const { jobs, schedules, runs, keys, tenants, backfills, calendars, pools } = store
+  for (const map of [jobs, schedules, runs, keys, tenants, backfills, calendars, pools]) map.clear()
   rig.server.seen.length = 0
   store.addJob('report')
   store.addSchedule('nightly')
   store.addKey('web')
   store.addCalendar('closed', { weekdays: ['sat', 'sun'] })
+  store.addPool('database', { slots: 10 })
   runId = store.addRun().id
   backfillId = store.addBackfill().id
 })
 
 const stored = () => {
-  const { jobs, schedules, runs, keys, tenants, backfills, calendars } = rig.server.store
-  const maps = [jobs, schedules, runs, keys, tenants, backfills, calendars]
+  const { jobs, schedules, runs, keys, tenants, backfills, calendars, pools } = rig.server.store
+  const maps = [jobs, schedules, runs, keys, tenants, backfills, calendars, pools]
   return JSON.stringify(maps.map((map) => [...map.values()]))
 }
 
@@ -53,10 +54,21 @@ const changes: Readonly<Record<string, readonly string[]>> = {
   'calendar update': ['closed', '--dates', '2026-12-24'],
   'calendar delete': ['closed'],
   'run create': ['report', '--wait'],
+  'run batch': ['--file', '-'],
   'run cancel': ['RUN'],
+  'dead-letter replay': ['RUN'],
+  'dead-letter delete': ['RUN'],
   'job create': ['new', '--http', 'https://a.example'],
   'job update': ['report', '--priority', '3'],
+  'job pause': ['report', '--reason', 'repair'],
+  'job resume': ['report'],
   'job delete': ['report'],
+  'queue pause': ['mail', '--reason', 'the mail server moves'],
+  'queue resume': ['mail'],
+  'queue limit': ['--runs', '50'],
+  'pool create': ['api', '--slots', '10', '--host', 'api.example.com'],
+  'pool update': ['database', '--slots', '20'],
+  'pool delete': ['database'],
   'tenant create': ['billing'],
   'key create': ['new', '--scope', 'read'],
   'key revoke': ['web'],
@@ -65,12 +77,14 @@ const argvOf = (name: string) => [
   ...name.split(' '),
   ...(changes[name] ?? []).map((word) => ({ RUN: runId, BACKFILL: backfillId })[word] ?? word),
 ]
+/** Of the command that reads it. */
+const stdin = '{"job":"report"}\n{"job":"report","input":2}\n'
 const names = commandTable.filter((command) => command.effect === 'change').map(commandName)
 
 describe.each(names)('%s', (name) => {
   it('stores nothing with --dry-run, and says so', async () => {
     const before = stored()
-    const result = await rig.run([...argvOf(name), '--dry-run'])
+    const result = await rig.run([...argvOf(name), '--dry-run'], { stdin })
     expect(result.err).toMatch(/Dry run, nothing was stored: would [a-z]+ /)
     expect(result.code).toBe(0)
     expect(stored()).toBe(before)
@@ -78,7 +92,8 @@ describe.each(names)('%s', (name) => {
   })
 
   it('says nothing with --quiet', async () => {
-    const result = await rig.run([...argvOf(name).filter((word) => word !== '--wait'), '--quiet'])
+    const argv = argvOf(name).filter((word) => word !== '--wait')
+    const result = await rig.run([...argv, '--quiet'], { stdin })
     expect(result).toMatchObject({ code: 0, err: '' })
   })
 })

@@ -4,7 +4,7 @@ import { BelfryError, type RouteName, routes } from '@belfry/contract'
 import { AnswerError, type Client, createClient, defineJob } from '@belfry/sdk'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { problem, requestId, startContractServer, testKey } from './support/contract-server.ts'
-import { nextId } from './support/contract-store.ts'
+import { nextId } from './support/contract-records.ts'
 
 const server = await startContractServer()
 afterAll(() => server.close())
@@ -37,6 +37,96 @@ async function failure(promise: Promise<unknown>): Promise<BelfryError> {
 const handler = { kind: 'http', url: 'https://example.com/hook' } as const
 const overloaded = { status: 503, body: problem('database_unavailable', 'Wait a moment.') }
 
+type Calls = readonly (() => Promise<unknown>)[]
+
+/** One call of each route of what is planned. */
+function planCalls(id: string): Calls {
+  const { jobs, schedules, backfills, calendars } = client
+  return [
+    () => jobs.create({ name: 'j', handler }),
+    () => jobs.list().page(),
+    () => jobs.get(id),
+    () => jobs.update(id, { priority: 1 }),
+    () => jobs.delete(id),
+    () => jobs.pause(id, { reason: 'repair' }),
+    () => jobs.resume(id),
+    () => schedules.create({ name: 's', every: '5m', job: 'j' }),
+    () => schedules.list().page(),
+    () => schedules.get(id),
+    () => schedules.update(id, { every: '1h' }),
+    () => schedules.delete(id),
+    () => schedules.pause(id),
+    () => schedules.resume(id),
+    () => schedules.skip(id, { count: 2 }),
+    () => schedules.sleep(id, { until: '2026-11-30T00:00:00Z' }),
+    () => schedules.wake(id),
+    () => schedules.trigger(id),
+    () => schedules.preview({ every: '5m' }),
+    () => schedules.occurrences(id).page(),
+    () => schedules.explain(id),
+    () => schedules.backfill(id, { from: '2026-11-01T00:00:00Z' }),
+    () => backfills.list().page(),
+    () => backfills.get(id),
+    () => backfills.pause(id),
+    () => backfills.resume(id),
+    () => backfills.cancel(id, { cancelRuns: true }),
+    () => calendars.create({ name: 'c', dates: ['2026-12-24'] }),
+    () => calendars.list().page(),
+    () => calendars.get(id),
+    () => calendars.days(id, { from: '2026-12-01' }),
+    () => calendars.update(id, { dates: null }),
+    () => calendars.delete(id),
+  ]
+}
+
+/** One call of each other route. */
+function otherCalls(id: string): Calls {
+  const { runs, deadLetters, logs, workers, functions, pools, queues, keys, tenants } = client
+  const job = defineJob({ name: 'f', run: () => 1 })
+  return [
+    () => client.whoami(),
+    () => runs.create({ job: 'j' }),
+    () => runs.enqueueBatch({ items: [{ job: 'j' }] }),
+    () => runs.list({ state: ['failed', 'running'] }).page(),
+    () => runs.get(id),
+    () => runs.attempts(id).page(),
+    () => runs.cancel(id),
+    () => runs.cancelMany({ filter: { job: 'j' } }),
+    () => deadLetters.list({ state: ['open'] }).page(),
+    () => deadLetters.groups(),
+    () => deadLetters.get(id),
+    () => deadLetters.replay(id),
+    () => deadLetters.replayMany({ filter: { job: 'j' } }),
+    () => deadLetters.delete(id),
+    () => deadLetters.deleteMany({ filter: { job: 'j' } }),
+    () => runs.explain(id),
+    // what comes is no stream of events, and no run
+    () => failure(runs.followLogs(id)[Symbol.asyncIterator]().next()),
+    () => failure(client.waitForRun(id, { timeoutMs: 200 })),
+    () => logs.get(id, { attempt: 1 }),
+    () => workers.list().page(),
+    () => functions.register([job]),
+    () => pools.create({ name: 'p', slots: 2 }),
+    () => pools.list().page(),
+    () => pools.get(id),
+    () => pools.update(id, { slots: 3 }),
+    () => pools.delete(id),
+    () => queues.list(),
+    () => queues.get('mail'),
+    () => queues.pause('mail', { reason: 'repair' }),
+    () => queues.resume('mail'),
+    () => queues.limit(),
+    () => queues.setLimit({ runLimit: 5 }),
+    () => keys.create({ name: 'k', scopes: ['read'] }),
+    () => keys.list().page(),
+    () => keys.revoke(id),
+    () => tenants.create({ name: 't' }),
+    () => tenants.list().page(),
+    () => client.server(),
+    () => client.replans.list().page(),
+  ]
+}
+
 describe('routes', () => {
   const bodies: Partial<Record<RouteName, unknown>> = {
     tenantCreate: { name: 't' },
@@ -45,16 +135,20 @@ describe('routes', () => {
     calendarCreate: { name: 'c', dates: ['2026-12-24'] },
     scheduleCreate: { name: 's', every: '5m', job: 'j' },
     runCreate: { job: 'j' },
+    runBatch: { items: [{ job: 'j' }] },
+    poolCreate: { name: 'p' },
   }
 
   it.each(Object.keys(routes) as RouteName[])('%s is asked for by its own method and path', async (name) => {
     const id = nextId()
-    await client.request(name, { params: { id }, body: bodies[name] } as never).catch(() => undefined)
+    await client
+      .request(name, { params: { id, queue: id }, body: bodies[name] } as never)
+      .catch(() => undefined)
     const seen = server.seen[0]
     expect(seen).toMatchObject({
       route: name,
       method: routes[name].method,
-      path: routes[name].path.replace(':id', id),
+      path: routes[name].path.replace(/:(?:id|queue)/, id),
     })
     expect(seen?.headers['authorization']).toBe(`Bearer ${testKey}`)
     expect(seen?.headers['idempotency-key'] !== undefined).toBe(routes[name].effect === 'create')
@@ -63,58 +157,7 @@ describe('routes', () => {
   it('are all behind a noun', async () => {
     server.intercept = () => ({ status: 200, body: { items: [], nextCursor: null } })
     const id = nextId()
-    const { jobs, schedules, runs, keys, tenants, calendars, backfills, logs, workers, functions } = client
-    const job = defineJob({ name: 'f', run: () => 1 })
-    const calls: readonly (() => Promise<unknown>)[] = [
-      () => client.whoami(),
-      () => jobs.create({ name: 'j', handler }),
-      () => jobs.list().page(),
-      () => jobs.get(id),
-      () => jobs.update(id, { priority: 1 }),
-      () => jobs.delete(id),
-      () => schedules.create({ name: 's', every: '5m', job: 'j' }),
-      () => schedules.list().page(),
-      () => schedules.get(id),
-      () => schedules.update(id, { every: '1h' }),
-      () => schedules.delete(id),
-      () => schedules.pause(id),
-      () => schedules.resume(id),
-      () => schedules.skip(id, { count: 2 }),
-      () => schedules.sleep(id, { until: '2026-11-30T00:00:00Z' }),
-      () => schedules.wake(id),
-      () => schedules.trigger(id),
-      () => schedules.preview({ every: '5m' }),
-      () => schedules.occurrences(id).page(),
-      () => schedules.explain(id),
-      () => schedules.backfill(id, { from: '2026-11-01T00:00:00Z' }),
-      () => backfills.list().page(),
-      () => backfills.get(id),
-      () => backfills.pause(id),
-      () => backfills.resume(id),
-      () => backfills.cancel(id, { cancelRuns: true }),
-      () => runs.create({ job: 'j' }),
-      () => runs.list({ state: ['failed', 'running'] }).page(),
-      () => runs.get(id),
-      () => runs.attempts(id).page(),
-      () => runs.cancel(id),
-      () => logs.get(id, { attempt: 1 }),
-      () => workers.list().page(),
-      () => functions.register([job]),
-      () => calendars.create({ name: 'c', dates: ['2026-12-24'] }),
-      () => calendars.list().page(),
-      () => calendars.get(id),
-      () => calendars.days(id, { from: '2026-12-01' }),
-      () => calendars.update(id, { dates: null }),
-      () => calendars.delete(id),
-      () => keys.create({ name: 'k', scopes: ['read'] }),
-      () => keys.list().page(),
-      () => keys.revoke(id),
-      () => tenants.create({ name: 't' }),
-      () => tenants.list().page(),
-      () => client.server(),
-      () => client.replans.list().page(),
-    ]
-    for (const call of calls) await call()
+    for (const call of [...planCalls(id), ...otherCalls(id)]) await call()
     // the rest of the worker protocol is spoken by `createWorker` alone
     const isCalled = (name: string) => !/^worker(?!List$)/.test(name)
     const expected = Object.keys(routes).filter(isCalled)

@@ -1,5 +1,5 @@
-// The shell examples of docs/reference/schedules.md: each line of its `sh` blocks is a command that a server
-// of the contract takes.
+// The shell examples of docs/reference/schedules.md and of some how-tos: each line of their `sh` blocks
+// is a command that a server of the contract takes.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -7,10 +7,9 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { startCliRig } from './support/cli.ts'
 
-const page = readFileSync(
-  fileURLToPath(new URL('../../docs/reference/schedules.md', import.meta.url)),
-  'utf8',
-)
+const page = ['reference/schedules.md', 'how-to/retries.md', 'how-to/limits.md']
+  .map((path) => readFileSync(fileURLToPath(new URL(`../../docs/${path}`, import.meta.url)), 'utf8'))
+  .join('\n')
 const lines = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)]
   .flatMap(([, block = '']) => block.trimEnd().split('\n'))
   .filter((line) => line !== '')
@@ -29,7 +28,7 @@ afterAll(async () => {
   await rig.close()
 })
 
-test('there are some', () => expect(lines.length).toBeGreaterThanOrEqual(11))
+test('there are some', () => expect(lines.length).toBeGreaterThanOrEqual(20))
 
 test.each(lines)('%s', async (line) => {
   const words = [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '')

@@ -1,6 +1,7 @@
 // The commands around functions: keys bound to queues, workers that are alive, lines that functions logged.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CliRig, startCliRig } from './support/cli.ts'
+import { problem } from './support/contract-server.ts'
 
 let rig: CliRig
 beforeEach(async () => {
@@ -34,21 +35,25 @@ describe('run logs', () => {
   })
 
   it('-f goes on until the run has ended, also into the next attempt', async () => {
-    const states = ['running', 'running', 'running', 'succeeded']
+    // a server without streams of events
+    const none = { status: 404, body: problem('not_found', 'There is no such path.') }
+    const runs = [
+      { id, state: 'running', attempts: 1 },
+      { id, state: 'succeeded', attempts: 2 },
+    ]
     const pages = [
       page([line(0, 'first')]),
-      page([], { attempt: 2, lastLine: 0 }),
+      page([], { lastLine: 0 }),
       page([line(0, 'second')], { attempt: 2 }),
-      page([], { attempt: 2, lastLine: 0 }),
     ]
-    rig.server.intercept = ({ route }) => ({
-      status: 200,
-      body: route === 'runGet' ? { id, state: states.shift() } : pages.shift(),
-    })
+    rig.server.intercept = ({ route }) => {
+      if (route === 'runLogStream') return none
+      return { status: 200, body: route === 'runGet' ? runs.shift() : pages.shift() }
+    }
     const { out } = await rig.run(['run', 'logs', id, '-f', '-o', 'jsonl'])
     expect(out.split('\n').filter((text) => text !== '')).toHaveLength(2)
     expect(out).toContain('second')
-    expect(states).toEqual([])
+    expect([runs, pages]).toEqual([[], []])
   })
 
   it('says that nothing was logged', async () => {

@@ -2,7 +2,7 @@
 // acted on.
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { startCliRig } from './support/cli.ts'
-import { attempt } from './support/contract-store.ts'
+import { attempt } from './support/contract-records.ts'
 
 const rig = await startCliRig()
 afterAll(() => rig.close())
@@ -57,7 +57,7 @@ describe('waiting', () => {
     const { id } = rig.server.store.addRun()
     let asked = 0
     rig.server.intercept = (seen) => {
-      if (seen.route !== 'runGet') return undefined
+      if (seen.route !== 'runGet' && seen.route !== 'runWait') return undefined
       asked += 1
       const run = rig.server.store.runs.get(id)
       if (run === undefined) return undefined

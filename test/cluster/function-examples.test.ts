@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Belfry, createBelfry } from 'belfry'
-import { startTestBelfry, type TestBelfry } from 'belfry/testing'
+import { startThrowAwayBelfry, type ThrowAwayBelfry } from 'belfry/testing'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type MailAnswer, sendMail } from '../../examples/email-retry/jobs.ts'
@@ -32,10 +32,10 @@ const fan = fanOut(
   () => belfry.client,
   () => subscribers,
 )
-let belfry: TestBelfry
+let belfry: ThrowAwayBelfry
 
 beforeAll(async () => {
-  belfry = await startTestBelfry({ jobs: [report, mail, thumbnail, deliver, fan] })
+  belfry = await startThrowAwayBelfry({ jobs: [report, mail, thumbnail, deliver, fan] })
 })
 afterAll(async () => {
   await belfry.stop()

@@ -10,7 +10,6 @@ import type { NetConnectOpts } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createClient } from '@belfry/sdk'
 import pg from 'pg'
@@ -18,6 +17,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { startEmbeddedPostgres } from '../../packages/server/src/postgres/embedded/embedded-postgres.ts'
 import { describeNeeding } from '../support/needs.ts'
 import { startSystemPostgres } from '../support/postgres.ts'
+import { eventually } from '../support/running.ts'
 import { startLedger } from './support/ledger.ts'
 import type { Ledger } from './support/ledger.ts'
 import { spawnNode } from './support/node-process.ts'
@@ -175,26 +175,14 @@ async function initializes(url: string, sql: pg.Client, first: boolean): Promise
   return key
 }
 
-async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-  const deadline = Date.now() + 30_000
-  for (;;) {
-    const found = await look()
-    if (found !== undefined) return found
-    if (Date.now() > deadline) throw new Error(`Waited in vain until ${what}`)
-    await wait(50)
-  }
-}
-
 /** A schedule a second ahead fires, and its run is done at the target. */
 async function fires(node: NodeProcess, apiKey: string, ledger: Ledger, name: string): Promise<void> {
   const client = createClient({ url: node.apiUrl, apiKey })
   await client.jobs.create({ name, handler: { kind: 'http', url: `${ledger.url}/work` } })
   const at = new Date(Date.now() + 1_000).toISOString()
   const schedule = await client.schedules.create({ name, job: name, at })
-  const runId = await until(`${name} fires`, async () => {
-    for await (const each of client.schedules.occurrences(schedule.id)) return each.runId ?? undefined
-    return undefined
-  })
+  const fired = async () => (await client.schedules.occurrences(schedule.id).take(1))[0]?.runId ?? undefined
+  const runId = await eventually(fired, `${name} fires`, 30_000)
   const run = await client.waitForRun(runId, { timeoutMs: 30_000 })
   expect(run.state, node.log.join('\n')).toBe('succeeded')
   expect(ledger.calls.filter((call) => call.runId === runId)).toHaveLength(1)

@@ -6,11 +6,15 @@
  */
 import type { Client } from '@belfry/sdk'
 import { describe, expect, it } from 'vitest'
+import { eventually } from '../support/running.ts'
 import { arenaHarness } from './support/arena.ts'
 import type { Arena } from './support/arena.ts'
+import { findFaults } from './support/checker.ts'
 import { freeze } from './support/freeze.ts'
+import { taskJob } from './support/function-worker.ts'
 import type { NodeProcess } from './support/node-process.ts'
-import { untilQuiet } from './support/quiet.ts'
+import { nextSecond, planEachSecond, untilQuiet } from './support/quiet.ts'
+import { openWorkerRig } from './support/worker-rig.ts'
 
 const harness = arenaHarness()
 
@@ -183,3 +187,65 @@ describe('a second signal', () => {
     expect(run.attemptList.map((attempt) => attempt.outcome)).toEqual(['lost', 'succeeded'])
   })
 })
+
+describe('SIGTERM to every process, in the middle of everything', () => {
+  it('ends each in good order with nothing lost, and what is left is done by the next ones', async () => {
+    const rig = await openWorkerRig(harness, { env: { BELFRY_DRAIN_MS: '3000' }, queues: ['embedded'] })
+    const { arena, client } = rig
+    const nodes = [...arena.nodes.values(), await arena.start('b')]
+    const remote = { task: 'after:300', slots: 5 } as const
+    const embedded = { ...remote, queue: 'embedded', databaseUrl: arena.databaseUrl } as const
+    const workers = [await rig.start(remote), await rig.start(embedded)]
+    await client.jobs.create({
+      name: 'each',
+      handler: { kind: 'http', url: `${arena.ledger.url}/work` },
+      retry: { maxAttempts: 20, baseMs: 200, capMs: 1_000 },
+    })
+    const plan = { job: 'each', count: 10, firstMs: nextSecond(1_000), seconds: 10 }
+    const expected = await planEachSecond(client, plan)
+    // requests that come before, during and after the signal; some of them are refused
+    const asked = [taskJob(), taskJob({ queue: 'embedded' })].flatMap((job) =>
+      Array.from({ length: 60 }, (_, index) => client.enqueue(job, { index }, { runAt: later(index * 100) })),
+    )
+    const answers = Promise.allSettled(asked)
+    await eventually(() => arena.ledger.calls.length >= 40, 'runs under way', 30_000)
+
+    for (const each of [...nodes, ...workers]) each.signal('SIGTERM')
+    for (const node of nodes) expect(await ended(node, 20_000), node.log.slice(-5).join('\n')).toBe(0)
+    for (const worker of workers) expect(await worker.ended, worker.errors()).toBe(0)
+    // a remote worker whose servers are all gone can give nothing back: what it held waits for its lease
+    const [left] = await arena.rows<{ held: number; sessions: number; shards: number; lost: number }>(
+      `WITH gone AS (SELECT id FROM belfry.session WHERE tenant_id IS NULL OR queues <> '{default}')
+       SELECT (SELECT count(*) FROM belfry.ready WHERE session_id IN (SELECT id FROM gone))::int AS held,
+              (SELECT count(*) FROM gone)::int AS sessions,
+              (SELECT count(*) FROM belfry.shard_term WHERE owner_id IS NOT NULL)::int AS shards,
+              (SELECT count(*) FROM belfry.attempt WHERE outcome = 'lost')::int AS lost`,
+    )
+    expect(left).toEqual({ held: 0, sessions: 0, shards: 0, lost: 0 })
+
+    await arena.start('a')
+    const { url } = arena.client('a')
+    await rig.start({ ...remote, url })
+    await rig.start(embedded)
+    const sql = await untilQuiet(arena, Date.now() + 60_000)
+    harness.defer(() => sql.end())
+    const { calls } = arena.ledger
+    const faults = await findFaults({ sql, expected, calls, atMostOnceScheduleIds: new Set() })
+    expect(faults.slice(0, 20)).toEqual([])
+    const taken = (await answers).flatMap((each) => (each.status === 'fulfilled' ? [each.value.id] : []))
+    expect(taken.length).toBeGreaterThan(0)
+    const done = await sql.query(
+      `SELECT FROM belfry.attempt WHERE run_id = ANY($1) AND run_state = 'succeeded'`,
+      [taken],
+    )
+    expect(done.rows, 'each that was taken has run once').toHaveLength(taken.length)
+    const others = await sql.query<{ outcome: string; queue: string }>(
+      `SELECT outcome, run.queue FROM belfry.attempt JOIN belfry.run ON run.id = attempt.run_id
+       WHERE outcome NOT IN ('succeeded', 'released')
+         AND NOT (outcome = 'lost' AND source = 'manual' AND queue = 'default')`,
+    )
+    expect(others.rows, 'a shutdown costs no attempt').toEqual([])
+  })
+})
+
+const later = (ms: number): Date => new Date(Date.now() + ms)

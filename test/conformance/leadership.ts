@@ -51,7 +51,7 @@ export function describeLeadership(name: string, create: () => Promise<Leadershi
       for (const each of held) expect([6, 7]).toContain(each.length)
     })
 
-    test('processes on one host are different nodes (incident 19)', async () => {
+    test('incident 19: processes on one host are different nodes', async () => {
       const [a, b] = [node('host-1'), node('host-1')]
       await rig.leadership.renew(a, termMs)
       await rig.leadership.renew(b, termMs)

@@ -67,6 +67,8 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
           failures: 0,
           leaseEpoch: 1,
           timeoutMs: 5_000,
+          overdue: null,
+          runDeadlineMs: null,
           scheduledForMs: scheduledFor.getTime(),
           dueAtMs: expect.any(Number) as unknown,
           availableAtMs: expect.any(Number) as unknown,
@@ -84,7 +86,7 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
       expect(ids((await claim()).runs)).toEqual(late.slice(1))
     })
 
-    test('a run is claimed once, also by many at the same instant', async () => {
+    test('incident 35: a run is claimed once, also by many at the same instant', async () => {
       const all = await fixture.addRuns(job, 200)
       const claims = await Promise.all(Array.from({ length: 8 }, () => claim([share({ limit: 50 })])))
       const taken = claims.flatMap((each) => ids(each.runs))

@@ -232,7 +232,10 @@ describe('time in words', () => {
   test.each([
     [0, '0 ms'],
     [999.4, '999 ms'],
-    [1_500, '1 second'],
+    [999.6, '1 second'],
+    [1_400, '1 second'],
+    [9_999, '10 seconds'],
+    [59_700, '1 minute'],
     [61_000, '1 minute and 1 second'],
     [3_600_000, '1 hour'],
     [3_601_000, '1 hour'],

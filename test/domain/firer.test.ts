@@ -80,8 +80,8 @@ const firing: Firing = {
   },
   release(runs) {
     released.push(...runs)
-    const none = { releasedRunIds: [], releasedQueues: [], putOffRunIds: [], putOffToMs: t0 + 20_000 }
-    return Promise.resolve({ ...none, nowMs: t0, ...releases.shift() })
+    const none = { releasedRunIds: [], releasedQueues: [], putOffRunIds: [], movedRuns: [] }
+    return Promise.resolve({ ...none, putOffToMs: t0 + 20_000, nowMs: t0, ...releases.shift() })
   },
 }
 

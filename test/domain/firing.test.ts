@@ -119,7 +119,7 @@ describe('catch-up and overlap', () => {
 })
 
 describe('the chain of planned times', () => {
-  test('a clock that is behind does not break it (incident 5)', () => {
+  test('incident 5: a clock that is behind does not break it', () => {
     expect(brief(planFire(policy(), every(10_000), at(t0), t0 - 3))).toBe('ran@0 -> 10')
     expect(brief(planFire(policy(), every(10_000), at(t0), t0 - dayMs))).toBe('ran@0 -> 10')
   })

@@ -56,6 +56,8 @@ describe('outcomes are those of the real one', () => {
     [() => cancel(), 'canceled', 1],
     [() => retryAfter(5_000), 'pending', 1],
     [() => 1n, 'failed', 1],
+    [() => ({ ratio: NaN }), 'failed', 1],
+    [() => new Map([['a', 1]]), 'failed', 1],
   ])('%s leaves the run %s', async (run, state, attempts) => {
     const job = defineJob({ name: 'x', run })
     const belfry = createInlineBelfry({ jobs: [job] })
@@ -63,6 +65,16 @@ describe('outcomes are those of the real one', () => {
     await belfry.runDue()
     expect(asked).toMatchObject({ state, attempts })
   })
+})
+
+test.each<[run: () => unknown, words: string]>([
+  [() => retryAfter('x' as unknown as number), 'retryAfter was given what it cannot take: /delayMs must be'],
+  [() => retryAfter(-1), 'a number of milliseconds, 0 or more'],
+  [() => ({ ratio: NaN }), 'The result /ratio is NaN, which JSON does not have'],
+  [() => new Set([1]), 'The result is a Map or a Set, which JSON does not have'],
+])('%s fails with words', async (run, words) => {
+  const job = defineJob({ name: 'x', retry: { maxAttempts: 1 }, run })
+  await expect(createInlineBelfry({ jobs: [job] }).run(job)).rejects.toThrow(words)
 })
 
 test('run answers the result, or throws what the run failed with', async () => {
@@ -85,4 +97,59 @@ test('an input that does not fit is refused, and a job that was not given is nam
   await expect(belfry.enqueue(mail, { to: 'nobody' })).rejects.toMatchObject({ code: 'invalid_request' })
   await belfry.enqueue(mail, { to: 'a@b.co' })
   await expect(belfry.runDue()).rejects.toThrow('No job "mail.send" was given')
+})
+
+describe('policies are those of the real one', () => {
+  const failing = (more: object) =>
+    defineJob({
+      name: 'sync',
+      ...more,
+      run: () => {
+        throw Object.assign(new Error('no'), { code: 'busy' })
+      },
+    })
+
+  test('delays from a list, of which the last repeats', async () => {
+    const job = failing({ retry: { maxAttempts: 9, backoff: 'list', delaysMs: [5_000, 60_000] } })
+    const belfry = createInlineBelfry({ jobs: [job] })
+    const run = await belfry.enqueue(job)
+    for (const ms of [5_000, 60_000, 60_000]) {
+      await belfry.runDue()
+      expect(run.dueAt.getTime() - belfry.clock.now().getTime()).toBe(ms)
+      belfry.clock.advance(ms)
+    }
+  })
+
+  test.each([
+    [{ retry: { neverRetryOn: ['bu*'] } }, 'failed'],
+    [{ retry: { retryOn: ['other'] } }, 'failed'],
+    [{ retry: { retryOn: ['busy'] } }, 'pending'],
+    [{ delivery: 'at_most_once' }, 'failed'],
+  ])('%j leaves the run %s', async (policy, state) => {
+    const job = failing(policy)
+    const belfry = createInlineBelfry({ jobs: [job] })
+    const run = await belfry.enqueue(job)
+    await belfry.runDue()
+    expect(run.state).toBe(state)
+  })
+
+  test('a run that starts too late expires, one that takes too long ends', async () => {
+    const job = failing({ startWithinMs: 5_000, runDeadlineMs: 60_000, retry: { baseMs: 59_000 } })
+    const belfry = createInlineBelfry({ jobs: [job] })
+    const [late, slow] = [await belfry.enqueue(job), await belfry.enqueue(job, null, { startWithinMs: null })]
+    belfry.clock.advance(5_000)
+    await belfry.runDue()
+    expect(late).toMatchObject({ state: 'failed', reason: 'expired', attempts: 0 })
+    expect(slow).toMatchObject({ state: 'failed', reason: 'deadline_exceeded', attempts: 1 })
+  })
+})
+
+test('a policy that does not hold together is refused where it is written', () => {
+  const define = (retry: object) => () => defineJob({ name: 'x', retry, run: () => 1 })
+  for (const [retry, pointer] of [
+    [{ backoff: 'list' }, '/retry/delaysMs'],
+    [{ backoff: 'fixed', delaysMs: [1] }, '/retry/delaysMs'],
+    [{ retryOn: ['a'], neverRetryOn: ['a'] }, '/retry/neverRetryOn/0'],
+  ] as const)
+    expect(define(retry)).toThrow(expect.objectContaining({ errors: [expect.objectContaining({ pointer })] }))
 })

@@ -1,6 +1,6 @@
 // When a failed attempt may be followed by another: caps, jitter, Retry-After, and no arithmetic accident at
 // any count.
-import { retryPolicySchema } from '@belfry/contract'
+import { mayRetry, retryCodesOf, retryPolicySchema } from '@belfry/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -58,6 +58,57 @@ describe('exponential backoff', () => {
     const capped = policy({ backoff: 'fixed', baseMs: 7_000, capMs: 5_000, jitter: 'none' })
     expect(retryDelayMs(capped, 1, 0.3)).toBe(5_000)
   })
+})
+
+describe('a list of delays', () => {
+  test('is gone through in turn, and its last repeats, at any count', () => {
+    const list = policy({ backoff: 'list', delaysMs: [10_000, 60_000, 600_000], jitter: 'none' })
+    expect([1, 2, 3, 4, 999, 1_000].map((failures) => retryDelayMs(list, failures, 0.3))).toEqual([
+      10_000, 60_000, 600_000, 600_000, 600_000, 600_000,
+    ])
+  })
+
+  test('full jitter draws between nothing and the delay of that turn', () => {
+    const delays = fc.array(fc.integer({ min: 0, max: 86_400_000 }), { minLength: 1, maxLength: 100 })
+    fc.assert(
+      fc.property(delays, fc.integer({ min: 1, max: 1_000 }), random, (delaysMs, failures, chance) => {
+        const list = policy({ backoff: 'list', delaysMs })
+        const delayMs = retryDelayMs(list, failures, chance)
+        expect(Number.isSafeInteger(delayMs)).toBe(true)
+        expect(delayMs).toBeGreaterThanOrEqual(0)
+        expect(delayMs).toBeLessThanOrEqual(delaysMs[failures - 1] ?? delaysMs.at(-1) ?? -1)
+      }),
+    )
+  })
+
+  test.each([
+    [{ backoff: 'list' }, 'delaysMs', 'is needed with the backoff "list"'],
+    [{ delaysMs: [1] }, 'delaysMs', 'has no meaning with the backoff "exponential"'],
+    [{ backoff: 'fixed', delaysMs: [1] }, 'delaysMs', 'has no meaning with the backoff "fixed"'],
+    [{ retryOn: ['a'], neverRetryOn: ['b', 'a'] }, 'neverRetryOn.1', 'stands in retryOn too'],
+    [{ retryOn: ['*'] }, 'retryOn.0', 'is not an error code'],
+    [{ retryOn: ['a b'] }, 'retryOn.0', 'is not an error code'],
+    [{ maxAttempts: 1_001 }, 'maxAttempts', 'Too big'],
+  ])('%j is refused at %s', (fields, path, words) => {
+    const { error } = retryPolicySchema.safeParse(fields)
+    expect(error?.issues).toHaveLength(1)
+    expect(error?.issues[0]?.message).toContain(words)
+    expect(error?.issues[0]?.path.join('.')).toBe(path)
+  })
+})
+
+test.each([
+  [['http_503'], true],
+  [['http_5xx'], true],
+  [['http_5*'], true],
+  [['http_status'], true],
+  [['http_*'], true],
+  [['http_50'], false],
+  [['http_4xx', 'http_502'], false],
+  [['HTTP_503'], false],
+])('an answer 503 is among %j: %s', (retryOn, expected) => {
+  expect(mayRetry(policy({ retryOn }), retryCodesOf('http_status', 503), false)).toBe(expected)
+  expect(mayRetry(policy({ neverRetryOn: retryOn }), retryCodesOf('http_status', 503), true)).toBe(!expected)
 })
 
 describe('Retry-After', () => {

@@ -82,6 +82,38 @@ test('a failed function is tried again, a permanent failure is not', async () =>
   })
 })
 
+test('a run that nobody can start in time expires, with a record', async () => {
+  const job = defineJob({ name: nameOf('too-late'), startWithinMs: 1_000, run: () => 'ran' })
+  // it has no worker for this function
+  const belfry = await start({ settings: { rescueMs: 200 } })
+  await belfry.client.functions.register([job])
+  const { id } = await belfry.client.enqueue(job)
+  expect(await ended(belfry, id)).toMatchObject({
+    state: 'failed',
+    reason: 'expired',
+    attempts: 0,
+    startedAt: null,
+    attemptList: [{ number: 0, outcome: 'expired', error: { code: 'expired' } }],
+  })
+})
+
+test('only the failures that a job names are tried again', async () => {
+  let calls = 0
+  const job = defineJob({
+    name: nameOf('picky'),
+    retry: { maxAttempts: 9, backoff: 'list', delaysMs: [0, 10], retryOn: ['busy_*'] },
+    run: () => {
+      calls++
+      throw Object.assign(new Error('no'), { code: calls < 3 ? `busy_${calls}` : 'broken' })
+    },
+  })
+  const belfry = await start({ jobs: [job] })
+  const { id } = await belfry.enqueue(job)
+  const run = await ended(belfry, id)
+  expect(run).toMatchObject({ state: 'failed', reason: 'not_retryable', attempts: 3 })
+  expect(run.attemptList.map(({ error }) => error?.code)).toEqual(['busy_1', 'busy_2', 'broken'])
+})
+
 test('a schedule fires into a function, which is told the planned time', async () => {
   const fired = Promise.withResolvers<Date | null>()
   const job = defineJob({ name: nameOf('tick'), run: (_, { scheduledFor }) => fired.resolve(scheduledFor) })
@@ -191,6 +223,18 @@ describe('enqueue inside a transaction of the caller', () => {
     expect(await belfry.client.runs.get(id)).toMatchObject({ state: 'pending', dueAt, priority: 5 })
   })
 
+  test('with limits of its own for the whole run', async () => {
+    belfry = await start({ jobs: [job] })
+    await client.query('BEGIN')
+    const runAt = new Date(Date.now() + 3_600_000)
+    const limits = { startWithinMs: 5_000, runDeadlineMs: 60_000 }
+    const { id } = await belfry.enqueue(job, { order: 6 }, { client, runAt, ...limits })
+    await client.query('COMMIT')
+    const run = await belfry.client.runs.get(id)
+    expect(Date.parse(run.startBy ?? '') - Date.parse(run.dueAt)).toBe(5_000)
+    expect(Date.parse(run.runDeadline ?? '') - Date.parse(run.dueAt)).toBe(60_000)
+  })
+
   test('without a transaction nothing is stored, and the error says so', async () => {
     belfry = await start({ jobs: [job] })
     const before = await database.sql('SELECT count(*)::int FROM belfry.run')
@@ -249,6 +293,10 @@ test('before its start and after its stop it says so', async () => {
   expect((await running.client.whoami()).tenant.name).toBe('main')
   await running.stop()
   await running.stop()
+  await expect(running.start()).rejects.toMatchObject({
+    code: 'invalid_state',
+    message: 'This Belfry was stopped; make another with createBelfry.',
+  })
 })
 
 test('a database that is not there is an error with words', async () => {

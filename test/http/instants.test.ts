@@ -150,6 +150,14 @@ describe('a cursor', () => {
     backfillList: () => ({ list: 'backfills', filter: {} }),
     calendarList: () => ({ list: 'calendars', filter: {} }),
     replanList: () => ({ list: 'replans', filter: {} }),
+    poolList: () => ({ list: 'pools', filter: {} }),
+    deadLetterList: () => ({ list: 'dead-letters', filter: { state: ['open'] } }),
+  }
+  /** Where it is not the id of what was the last on the page before. */
+  const goodPositions: Readonly<Record<string, string>> = {
+    occurrenceList: '0',
+    attemptList: '0',
+    deadLetterList: '0.019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
   }
   const ask = async (name: RouteName, cursor: string) => {
     const key = routes[name].scope === 'platform' ? await platform() : t.adminKey
@@ -163,7 +171,7 @@ describe('a cursor', () => {
   it.each(lists.map(([name]) => name))(
     'of %s is taken as it was made, and judged if it was not',
     async (name) => {
-      const good = name === 'occurrenceList' || name === 'attemptList' ? '0' : t.tenantId
+      const good = goodPositions[name] ?? t.tenantId
       expect((await ask(name, forged(name, good))).status).toBe(200)
       for (const position of [
         '',
@@ -175,6 +183,8 @@ describe('a cursor', () => {
         '007',
         '2147483648000000',
         `${t.tenantId}x`,
+        `0.${t.tenantId}x`,
+        `9999999999999999.${t.tenantId}`,
       ]) {
         const { status, body } = await ask(name, forged(name, position))
         expect([position, status, body.code]).toEqual([position, 400, 'invalid_cursor'])

@@ -34,12 +34,15 @@ describe('metrics', () => {
     })
     events.emit('runs_enqueued', { count: 3, queue: 'mail', source: 'manual' })
     events.emit('runs_rescued', { count: 2, reason: 'session_lost', requeued: 2, failed: 0 })
+    for (const opened of [2, 3])
+      events.emit('gate_passed', { tenantId: 't', opened, skipped: 1, replaced: 0, durationMs: 5 })
     events.emit('lease_lost', { runId: 'r', leaseEpoch: 1, at: 'complete' })
     events.emit('shards_changed', { held: 64, gained: [1], lost: [] })
     events.emit('clock_skew', { skewMs: -250 })
     events.emit('role_failed', { role: 'worker', error: new Error('x'), retryInMs: 1 })
     requests.answered({ method: 'GET', route: '/v1/jobs/:id', status: 200, durationMs: 3 })
     metrics.readSlots(() => ({ used: 3, free: 7 }))
+    metrics.readGate(() => ({ held: 12 }))
     metrics.readConnections(() => ({ open: 5, idle: 2, waiting: 1 }))
     const text = await metrics.render()
     for (const line of [
@@ -52,6 +55,11 @@ describe('metrics', () => {
       'belfry_occurrences_total{outcome="missed",reason="catch_up_latest"} 40',
       'belfry_runs_enqueued_total{queue="mail",source="manual"} 3',
       'belfry_runs_rescued_total{reason="session_lost"} 2',
+      'belfry_gate_runs_total{outcome="opened"} 5',
+      'belfry_gate_runs_total{outcome="skipped"} 2',
+      'belfry_gate_runs_total{outcome="replaced"} 0',
+      'belfry_gate_look_seconds_count 2',
+      'belfry_gate_held_runs 12',
       'belfry_leases_lost_total{at="complete"} 1',
       'belfry_leader{role="scheduler"} 1',
       'belfry_shards_held 64',

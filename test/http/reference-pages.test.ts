@@ -40,7 +40,9 @@ describe('openapi.json', () => {
     expect(operation?.operationId).toBe(name)
     expect(operation?.security).toEqual([{ apiKey: [] }])
     const errors = documentedErrors(route)
-    const statuses = new Set([String(route.status), ...errors.map((code) => String(errorTable[code].status))])
+    const joined = route.joinedStatus === undefined ? [] : [String(route.joinedStatus)]
+    const failures = errors.map((code) => String(errorTable[code].status))
+    const statuses = new Set([String(route.status), ...joined, ...failures])
     expect(new Set(Object.keys(operation?.responses ?? {}))).toEqual(statuses)
     for (const code of errors) {
       expect(operation?.responses[errorTable[code].status]?.description).toContain(`\`${code}\``)

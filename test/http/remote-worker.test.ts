@@ -153,8 +153,38 @@ describe('an attempt', () => {
       attempt: 1,
       leaseEpoch: 1,
       scheduledFor: null,
+      delivery: 'at_least_once',
+      runDeadline: null,
       traceparent: expect.stringMatching(/^00-/) as string,
     })
+  })
+})
+
+test('a function is cut off when its whole run must be over, and knew of it', async () => {
+  const seen = Promise.withResolvers<Date | null>()
+  const reason = Promise.withResolvers<unknown>()
+  const job = defineJob({
+    name: nameOf('deadline'),
+    retry: { maxAttempts: 5 },
+    run: (_, { signal, runDeadline }) => {
+      seen.resolve(runDeadline)
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          reason.resolve(signal.reason)
+          reject(new Error('aborted'))
+        })
+      })
+    },
+  })
+  await startWorker({ jobs: [job] })
+  const { id, dueAt } = await client.enqueue(job, null, { runDeadlineMs: 1_000 })
+  expect((await seen.promise)?.getTime()).toBe(Date.parse(dueAt) + 1_000)
+  expect(await reason.promise).toBe('timeout')
+  expect(await ended(id)).toMatchObject({
+    state: 'failed',
+    reason: 'deadline_exceeded',
+    attempts: 1,
+    attemptList: [{ outcome: 'timed_out' }],
   })
 })
 
@@ -225,6 +255,26 @@ test('a function that ignores its signal is left behind, and its slot is free', 
   expect(worker.stats().abandoned).toBe(1)
   expect(events.some((event) => event.kind === 'function_abandoned')).toBe(true)
   stuck.resolve()
+})
+
+test('a canceled function that ignores its signal is left behind; its late answer goes nowhere', async () => {
+  const [stuck, begun] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()]
+  const run = (): Promise<string> => {
+    begun.resolve()
+    return stuck.promise
+  }
+  const job = defineJob({ name: nameOf('deaf-to-cancel'), run })
+  const { worker } = await startWorker({ jobs: [job], slots: 1 })
+  const { id } = await client.enqueue(job)
+  await begun.promise
+  await client.runs.cancel(id, { reason: 'no longer wanted' })
+  const canceled = await ended(id)
+  expect(canceled).toMatchObject({ state: 'canceled', cancelReason: 'no longer wanted' })
+  expect(canceled.attemptList[0]?.error?.message).toContain('left behind')
+  expect(worker.stats().abandoned).toBe(1)
+  stuck.resolve('late')
+  await eventually(async () => worker.stats().abandoned === 0)
+  expect(await client.runs.get(id)).toMatchObject({ state: 'canceled', attemptsTotal: 1 })
 })
 
 test('progress shows while it runs', async () => {

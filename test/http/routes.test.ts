@@ -4,7 +4,15 @@
 import type { RouteName } from '@belfry/contract'
 import { errorTable, type Route, routes, scopeAllows, scopes } from '@belfry/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type AnswerBody, type CallOptions, httpJob, startTestApi, type TestApi } from '../support/api.ts'
+import {
+  type Answer,
+  type AnswerBody,
+  type CallOptions,
+  httpJob,
+  startTestApi,
+  type TestApi,
+} from '../support/api.ts'
+import { playWorker } from '../support/played-worker.ts'
 
 let t: TestApi
 beforeAll(async () => {
@@ -12,7 +20,8 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-type Things = Record<'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker', string>
+type Thing = 'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker' | 'letter' | 'pool'
+type Things = Record<Thing, string>
 let made = 0
 
 /** One of each, of the tenant of `key`. */
@@ -36,12 +45,34 @@ async function makeThings(key: string): Promise<Things> {
   const ids = { job: job.body.id, schedule: schedule.body.id, run: run.body.id, key: spare.body.id }
   const body = { name: `c-${n}`, weekdays: ['sat', 'sun'] }
   const calendar = await t.call('POST', '/v1/calendars', { key, body })
-  return { ...ids, backfill: backfill.body.id, calendar: calendar.body.id, worker: worker.body.id }
+  const failed = await t.call('POST', '/v1/runs', { key, body: { job: `job-${n}` } })
+  await makeLetter(failed.body.id)
+  const pool = await t.call('POST', '/v1/pools', { key, body: { name: `p-${n}`, slots: 2 } })
+  const others = {
+    calendar: calendar.body.id,
+    worker: worker.body.id,
+    letter: failed.body.id,
+    pool: pool.body.id,
+  }
+  return { ...ids, backfill: backfill.body.id, ...others }
+}
+
+/** A run that has failed, as the engine would leave it. */
+async function makeLetter(id: string): Promise<void> {
+  await playWorker(t.database).claim(id)
+  await playWorker(t.database).end(id, { outcome: 'failed', state: 'failed', code: 'http_500' })
+  await t.database.sql(
+    `INSERT INTO belfry.dead_letter (run_id, tenant_id, job_id, queue, error_code, fingerprint, failed_at)
+     SELECT id, tenant_id, job_id, queue, 'http_500', '0123456789abcdef', date_trunc('milliseconds', now())
+     FROM belfry.run WHERE id = $1`,
+    [id],
+  )
 }
 
 type Case = {
   readonly thing?: keyof Things
   readonly before?: string
+  readonly query?: string
   readonly options?: (n: number) => CallOptions
 }
 
@@ -93,11 +124,36 @@ const cases: Readonly<Record<RouteName, Case>> = {
   calendarUpdate: { thing: 'calendar', options: () => ({ body: { dates: ['2026-12-24'] } }) },
   calendarDelete: { thing: 'calendar' },
   runCreate: { options: () => ({ body: { job: 'job-0' } }) },
+  runBatch: { options: () => ({ body: { items: [{ job: 'job-0' }] } }) },
   runList: {},
   runGet: { thing: 'run' },
   attemptList: { thing: 'run' },
   runCancel: { thing: 'run' },
   runLog: { thing: 'run' },
+  runCancelMany: { options: () => ({ body: { filter: { state: ['pending'] } } }) },
+  deadLetterList: {},
+  deadLetterGroups: {},
+  deadLetterGet: { thing: 'letter' },
+  deadLetterReplay: { thing: 'letter' },
+  deadLetterReplayMany: { options: () => ({ body: { filter: { queue: 'none' } } }) },
+  deadLetterDelete: { thing: 'letter' },
+  deadLetterDeleteMany: { options: () => ({ body: { filter: { queue: 'none' } } }) },
+  poolCreate: { options: (n) => ({ body: { name: `pool-${n}`, slots: 3 } }) },
+  poolList: {},
+  poolGet: { thing: 'pool' },
+  poolUpdate: { thing: 'pool', options: () => ({ body: { slots: 2 } }) },
+  poolDelete: { thing: 'pool' },
+  tenantLimitGet: {},
+  tenantLimitSet: { options: () => ({ body: { runLimit: null } }) },
+  queueList: {},
+  queueGet: {},
+  queuePause: { options: () => ({ body: { reason: 'stock-taking' } }) },
+  queueResume: {},
+  jobPause: { thing: 'job', options: () => ({ body: { reason: 'repair' } }) },
+  jobResume: { thing: 'job' },
+  runLogStream: { thing: 'run', before: 'cancelRun' },
+  runWait: { thing: 'run', query: '?waitMs=0' },
+  runExplain: { thing: 'run' },
   functionRegister: { options: (n) => ({ body: { jobs: [{ name: `function-${n}` }] } }) },
   workerOpen: { options: () => ({ body: { functions: ['f'], queues: ['q'], slots: 1 } }) },
   workerList: {},
@@ -111,14 +167,23 @@ const cases: Readonly<Record<RouteName, Case>> = {
   replanList: {},
 }
 const names = Object.keys(routes) as RouteName[]
-const pathOf = (name: RouteName, id: string) => routes[name].path.replace(':id', id)
+const pathOf = (name: RouteName, id: string) =>
+  routes[name].path.replace(':id', id).replace(':queue', 'default')
 const someId = '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f'
 
 async function prepare(things: Things, { before }: Case): Promise<void> {
   if (before === 'schedule') await t.call('DELETE', `/v1/schedules/${things.schedule}`)
   if (before === 'skip') await t.call('POST', `/v1/schedules/${things.schedule}/skip`)
+  if (before === 'cancelRun') await t.call('POST', `/v1/runs/${things.run}/cancel`)
   if (before === 'pauseBackfill') await t.call('POST', `/v1/backfills/${things.backfill}/pause`)
   if (before === 'pause') await t.call('POST', `/v1/schedules/${things.schedule}/pause`)
+}
+
+/** What of an answer is not as its route says; undefined: nothing. */
+function mismatch({ media, response }: Route, { body, headers }: Answer): unknown {
+  if (media === undefined) return response?.safeParse(body).error
+  const type = String(headers['content-type'])
+  return type.includes(media) ? undefined : type
 }
 
 describe('each route', () => {
@@ -127,12 +192,12 @@ describe('each route', () => {
     const things = await makeThings(t.adminKey)
     await prepare(things, cases[name])
     const key = route.scope === 'platform' ? await t.keyFor('acme', ['platform']) : t.adminKey
-    const { thing, options } = cases[name]
-    const path = pathOf(name, thing === undefined ? '' : things[thing])
+    const { thing, options, query = '' } = cases[name]
+    const path = pathOf(name, thing === undefined ? '' : things[thing]) + query
     const answer = await t.call(route.method, path, { key, ...options?.(made) })
     expect(answer.body?.detail ?? '').toBe('')
     expect(answer.status).toBe(route.status)
-    expect(route.response?.safeParse(answer.body).error).toBeUndefined()
+    expect(mismatch(route, answer)).toBeUndefined()
   })
 
   it.each(names)('%s is closed without a key', async (name) => {
@@ -191,6 +256,7 @@ describe('each route', () => {
       '/v1/jobs',
       '/v1/schedules',
       '/v1/calendars',
+      '/v1/pools',
       '/v1/runs',
       '/v1/runs?state=pending',
       '/v1/runs?state=failed',

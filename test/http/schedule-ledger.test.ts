@@ -129,6 +129,7 @@ it('every planned time is on record once, with what became of it, and ran once i
       expect(await recorded(id)).toEqual(model.ledger)
       expect(await t.runsOf(id)).toBe(model.ledger.filter((line) => line.endsWith('ran')).length)
     }),
-    { numRuns: 40, interruptAfterTimeLimit: 20_000 },
+    // never cut short by a clock: what is under way then would go on behind the test, on a closed database
+    { numRuns: 30, endOnFailure: true },
   )
-}, 60_000)
+}, 240_000)

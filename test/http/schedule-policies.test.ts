@@ -48,6 +48,25 @@ describe('what is taken', () => {
     })
   })
 
+  it('another pauseAfterFailures counts from now on, and is no resume', async () => {
+    const id = await t.make({ every: '1h', pauseAfterFailures: 2 })
+    const columns = () =>
+      t.database.sql<{ resumed_at: Date | null; failures_since: Date | null }>(
+        'SELECT resumed_at, failures_since FROM belfry.schedule WHERE id = $1',
+        [id],
+      )
+    expect(await columns()).toEqual([{ resumed_at: null, failures_since: null }])
+    expect((await t.patch(id, { pauseAfterFailures: 3 })).body.resumedAt).toBeNull()
+    const editedAt = new Date(nowMs)
+    expect(await columns()).toEqual([{ resumed_at: null, failures_since: editedAt }])
+    await pass(60_000)
+    await t.patch(id, { description: 'the same limit' })
+    expect(await columns()).toEqual([{ resumed_at: null, failures_since: editedAt }])
+    await t.act(id, 'pause')
+    await t.act(id, 'resume')
+    expect(await columns()).toEqual([{ resumed_at: new Date(nowMs), failures_since: new Date(nowMs) }])
+  })
+
   it.each(['skip', 'allow', 'buffer_one', 'buffer_all', 'cancel_other', 'terminate_other'])(
     'overlap %s, by create and by update, in lists too',
     async (overlap) => {

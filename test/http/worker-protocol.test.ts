@@ -78,7 +78,7 @@ describe('a worker', () => {
     if (again !== undefined) await worker.complete(again, { outcome: 'succeeded' })
   })
 
-  test('whose claim was answered into the void gets those runs back from the session', async () => {
+  test('incident 33: whose claim was answered into the void gets those runs from the session', async () => {
     const worker = await openHandWorker(api, { functions: ['work'] })
     const lost = await claimOne(worker)
     const kept = await claimOne(worker)
@@ -103,7 +103,7 @@ describe('a worker', () => {
 })
 
 describe('the fence', () => {
-  test('an end under an old epoch changes nothing, and the worker is told', async () => {
+  test('incident 7: an end under an old epoch changes nothing, and the worker is told', async () => {
     const worker = await openHandWorker(api, { functions: ['work'] })
     const run = await claimOne(worker)
     const stale = { ...run, leaseEpoch: run.leaseEpoch - 1 }

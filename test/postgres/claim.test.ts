@@ -6,7 +6,11 @@ import { claimRuns, listReadyQueues } from '../../packages/server/src/postgres/s
 import { completeAttempts } from '../../packages/server/src/postgres/statements/completion.ts'
 import { handBackRuns } from '../../packages/server/src/postgres/statements/sessions.ts'
 import { listStuckRuns } from '../../packages/server/src/postgres/statements/rescue.ts'
-import { enterScopeByIndex } from '../../packages/server/src/postgres/statements/transaction.ts'
+import { endSuccesses } from '../../packages/server/src/postgres/statements/successes.ts'
+import {
+  enterScopeByHash,
+  enterScopeByIndex,
+} from '../../packages/server/src/postgres/statements/transaction.ts'
 import { createRunningFixture, type RunningFixture } from '../support/running.ts'
 
 type PlanNode = {
@@ -30,7 +34,8 @@ afterAll(async () => {
   await fixture.drop()
 })
 
-const nobody = "'00000000-0000-0000-0000-000000000001'"
+const nobodyId = '00000000-0000-0000-0000-000000000001'
+const nobody = `'${nobodyId}'`
 const statements = [
   {
     name: 'claim',
@@ -46,6 +51,14 @@ const statements = [
         smallint[], text[], boolean[], jsonb[], uuid`,
     args: [...Array.from({ length: 15 }, () => "'{}'"), nobody],
     indexes: { ready: ['ready_pkey', 'ready_held'] },
+  },
+  {
+    name: 'end successes',
+    text: endSuccesses.text,
+    types: 'uuid, bigint, uuid[], float8[], float8[], jsonb[]',
+    args: [nobody, '1', `'{${nobodyId}}'`, "'{1}'", "'{1}'", "'{NULL}'"],
+    indexes: { ready: ['ready_pkey', 'ready_held'] },
+    byHash: true,
   },
   {
     name: 'ready queues',
@@ -82,9 +95,10 @@ const statistics = {
 
 describe.each(Object.entries(statistics))('with statistics %s', (_, prepare) => {
   describe.each(['force_generic_plan', 'force_custom_plan'])('%s', (mode) => {
-    test.each(statements)('$name stays on its indexes', async ({ text, types, args, indexes }) => {
+    test.each(statements)('$name stays on its indexes', async (statement) => {
       for (const each of prepare) await client.query(each)
-      const plan = await explain(mode, text, types, args)
+      const plan = await explain(mode, statement)
+      const { indexes } = statement
       for (const [table, allowed] of Object.entries(indexes)) {
         const scans = plan.filter(
           (node) => node['Relation Name'] === table && node['Node Type'] !== 'ModifyTable',
@@ -102,7 +116,7 @@ describe.each(Object.entries(statistics))('with statistics %s', (_, prepare) => 
 test('the rows to claim come off the index in order: no sort below the limit', async () => {
   await client.query("UPDATE pg_class SET relpages = 1, reltuples = 1e9 WHERE relname LIKE 'ready%'")
   const [claim] = statements
-  const root = await explainTree('force_generic_plan', claim.text, claim.types, claim.args)
+  const root = await explainTree('force_generic_plan', claim)
   const locking = pathTo(
     root,
     (node) =>
@@ -114,16 +128,32 @@ test('the rows to claim come off the index in order: no sort below the limit', a
   expect(path.slice(locks).map((node) => node['Node Type'])).toEqual(['LockRows', 'Index Scan'])
 })
 
+test('the times of successes are joined by hash, however few rows are expected', async () => {
+  const statement = statements.find(({ name }) => name === 'end successes')
+  if (statement === undefined) throw new Error('the statement is not in the table')
+  for (const [, prepare] of Object.entries(statistics)) {
+    for (const each of prepare) await client.query(each)
+    for (const mode of ['force_generic_plan', 'force_custom_plan']) {
+      const kinds = (await explain(mode, statement)).map((node) => node['Node Type'])
+      expect(kinds).toContain('Hash Join')
+      expect(kinds).not.toContain('Nested Loop')
+    }
+  }
+})
+
+interface Planned {
+  readonly text: string
+  readonly types: string
+  readonly args: readonly string[]
+  readonly byHash?: boolean
+}
+
 /** Plans as the runtime does: under the engine's role and settings, through a prepared statement. */
-async function explainTree(
-  mode: string,
-  text: string,
-  types: string,
-  args: readonly string[],
-): Promise<PlanNode> {
+async function explainTree(mode: string, { text, types, args, byHash }: Planned): Promise<PlanNode> {
   await client.query('BEGIN')
   try {
-    await client.query(enterScopeByIndex.text, ['belfry_engine', '', '10000', '10000'])
+    const scope = byHash === true ? enterScopeByHash : enterScopeByIndex
+    await client.query(scope.text, ['belfry_engine', '', '10000', '10000'])
     await client.query(`SET LOCAL plan_cache_mode = ${mode}`)
     await client.query(`PREPARE planned (${types}) AS ${text}`)
     const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
@@ -138,14 +168,9 @@ async function explainTree(
   }
 }
 
-async function explain(
-  mode: string,
-  text: string,
-  types: string,
-  args: readonly string[],
-): Promise<PlanNode[]> {
+async function explain(mode: string, statement: Planned): Promise<PlanNode[]> {
   const flatten = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flatten)]
-  return flatten(await explainTree(mode, text, types, args))
+  return flatten(await explainTree(mode, statement))
 }
 
 function pathTo(node: PlanNode, wanted: (node: PlanNode) => boolean): PlanNode[] | undefined {

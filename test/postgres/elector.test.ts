@@ -120,7 +120,7 @@ describe('trust', () => {
     expect(state.calls).toBe(13)
   })
 
-  test('a start-up error costs one pause, not the role (incident 13)', async () => {
+  test('incident 13: a start-up error costs one pause, not the role', async () => {
     const { state, leadership } = unreliable(fixture.leadership)
     state.broken = true
     const node = fixture.node({ clock, leadership })
@@ -135,7 +135,7 @@ describe('trust', () => {
 })
 
 describe('two nodes', () => {
-  test('a dead node is succeeded as its term runs out (incident 1)', async () => {
+  test('incident 1: a dead node is succeeded as its term runs out', async () => {
     const { state, leadership } = unreliable(fixture.leadership)
     const dying = fixture.node({ termMs: 2_000, leadership })
     await dying.elector.start()

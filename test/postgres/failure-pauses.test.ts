@@ -3,8 +3,8 @@
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
-import { pauseFailing } from '../../packages/server/src/postgres/statements/failure-pauses.ts'
 import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
+import { lockFailing, pauseFailing } from '../../packages/server/src/postgres/statements/failure-pauses.ts'
 import { walkIndexes } from '../../packages/server/src/postgres/statements/transaction.ts'
 import { realClock } from '../support/real-clock.ts'
 import {
@@ -98,24 +98,31 @@ async function standing(id: string): Promise<Standing | undefined> {
 const active = { state: 'active', paused_reason: null, version: 1, gen: 1, paused: false, timers: 1 }
 
 describe('who has no such limit', () => {
-  test('ends its failed runs without a transaction and its locks', async () => {
+  test('ends its failed runs without its locks', async () => {
     const [free, limited] = [await schedule(null), await schedule(1)]
     const db = fixture.database.open()
-    let transactions = 0
+    let locks = 0
     const counting: typeof db = {
       ...db,
       transaction(scope, work) {
-        transactions++
-        return db.transaction(scope, work)
+        return db.transaction(scope, (tx) =>
+          work({
+            ...tx,
+            query(statement, params) {
+              if (statement.name === lockFailing.name) locks++
+              return tx.query(statement, params)
+            },
+          }),
+        )
       },
     }
     const store = createPostgresRunStore({ db: counting, heartbeats: db })
     const end = (run: Run) => store.complete(run.sessionId, [succeededEnd(run, failed)])
     const byHand = await end(await running(limited, { source: 'manual' }))
     const ended = await end(await running(free))
-    expect([byHand.applied.length, ended.applied.length, transactions]).toEqual([1, 1, 0])
+    expect([byHand.applied.length, ended.applied.length, locks]).toEqual([1, 1, 0])
     expect((await end(await running(limited))).paused).toHaveLength(1)
-    expect(transactions).toBe(1)
+    expect(locks).toBe(1)
   })
 })
 
@@ -214,7 +221,7 @@ describe('what does not count', () => {
     const id = await schedule(2)
     await fail(await running(id))
     const before = await running(id)
-    await sql('UPDATE belfry.schedule SET resumed_at = $2 WHERE id = $1', [id, new Date(lastMs + 5)])
+    await sql('UPDATE belfry.schedule SET failures_since = $2 WHERE id = $1', [id, new Date(lastMs + 5)])
     await fail(before)
     await fail(await running(id))
     expect(await standing(id)).toEqual(active)
@@ -276,7 +283,8 @@ describe('who ends the run', () => {
     await sql('UPDATE belfry.session SET expires_at = now() WHERE id = $1', [run.sessionId])
     const events = recordEvents()
     const random = { next: () => 0.5 }
-    const parts = { store: fixture.store, hints: recordHints(), clock: realClock, random, events }
+    const { store, overdueRuns } = fixture
+    const parts = { store, overdueRuns, hints: recordHints(), clock: realClock, random, events }
     await createRescuer(parts).runOnce()
     expect(await fixture.attempts(run.runId)).toMatchObject([{ run_state: 'failed', reason }])
     expect(await standing(id)).toMatchObject({ state: 'paused', paused_reason: 'The last run failed.' })

@@ -222,7 +222,7 @@ describe('a fire is refused', () => {
     expect((await fire(again.held, [fireOf(id)])).movedScheduleIds).toEqual([id])
   })
 
-  test('when it was read before somebody fired and re-armed (incident 27)', async () => {
+  test('incident 27: when it was read before somebody fired and re-armed', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
     const first = await fire(terms, [fireOf(id)])
     const second = await fire(terms, [fireOf(id)])
@@ -250,7 +250,7 @@ describe('a fire is refused', () => {
 })
 
 describe('exactly once', () => {
-  test('a planned time that has its row gets no second run, and the timer goes on (incident 3)', async () => {
+  test('incident 3: a planned time that has its row gets no second run, and the timer goes on', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
     await fire(terms, [fireOf(id)])
     await fixture.database.sql('UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2', [

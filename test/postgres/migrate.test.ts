@@ -68,6 +68,28 @@ describe('migrate', () => {
     expect(await run()).toHaveLength(2)
   })
 
+  it('gives way while a long query reads a table that it changes, and goes on after it', async () => {
+    write('0003_third.sql', 'CREATE TABLE belfry.two (n int);')
+    await run()
+    write('0004_fourth.sql', 'ALTER TABLE belfry.two ADD m int; ALTER TABLE belfry.one ADD m int;')
+    const [report, other] = [new pg.Client(database.adminConnection), new pg.Client(database.adminConnection)]
+    await Promise.all([report.connect(), other.connect()])
+    await report.query('BEGIN')
+    await report.query('SELECT FROM belfry.one')
+    const told = Promise.withResolvers<void>()
+    const log = (_: string, words: string): void => {
+      if (words.includes('in use by a long query')) told.resolve()
+    }
+    const migrated = migrate(database.adminConnection, { log, directory })
+    await told.promise
+    // it has let go of the table that it had already changed
+    await other.query("SET lock_timeout = '1900ms'")
+    await other.query('SELECT FROM belfry.two')
+    await report.query('COMMIT')
+    expect(await migrated).toEqual(['0004_fourth'])
+    await Promise.all([report.end(), other.end()])
+  })
+
   it('leaves nothing of a file that fails, and can go on after it is mended', async () => {
     write('0003_third.sql', 'INSERT INTO belfry.one VALUES (3); SELECT 1/0;')
     await expect(run()).rejects.toThrow(/0003_third failed \(nothing of it was applied\): division by zero/)

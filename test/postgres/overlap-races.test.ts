@@ -10,6 +10,7 @@ import { createPostgresLeadership } from '../../packages/server/src/postgres/lea
 import { completeAttempts } from '../../packages/server/src/postgres/statements/completion.ts'
 import { fireTimersWithPolicies } from '../../packages/server/src/postgres/statements/fire.ts'
 import { createOverlapRig, type OverlapRig, periodMs } from '../support/overlap-rig.ts'
+import { drawer, seedOf } from '../support/random-draws.ts'
 import { realClock } from '../support/real-clock.ts'
 import { newId, until } from '../support/scheduling.ts'
 
@@ -231,7 +232,7 @@ describe('a cancel of who waits, and a fire', () => {
     await fire(second)
     let firing: ReturnType<typeof fire> | undefined
     await rig.asTenant(async (tx) => {
-      await tx.runs.cancelWaiting(second.runId)
+      await tx.cancels.cancelWaiting([second.runId])
       firing = fire(third)
       await waitingForLock(1)
     })
@@ -263,6 +264,7 @@ describe('many at once', () => {
     }
     rig.nodes.push(rig.fixture.node(), rig.fixture.node())
     for (const node of rig.nodes) await node.start()
+    const draw = drawer(seedOf('overlap races'))
     const together: unknown[] = []
     const endMs = performance.now() + 6_000
     let [ended, canceled] = [0, 0]
@@ -272,16 +274,16 @@ describe('many at once', () => {
     const work = async (): Promise<void> => {
       while (performance.now() < endMs) {
         const claimed = await rig.claim()
-        await realClock.sleep(Math.random() * 2_000)
+        await realClock.sleep(draw(2_000))
         const endedNow = await rig.end(claimed)
         ended += endedNow
         const [waiting] = await rig.fixture.database.sql<{ run_id: string }>(
           'SELECT run_id FROM belfry.delayed WHERE after_run_id IS NOT NULL ORDER BY random() LIMIT 1',
         )
-        if (waiting !== undefined && Math.random() < 0.3) {
-          const gone = await rig.asTenant((tx) => tx.runs.cancelWaiting(waiting.run_id))
-          if (gone !== undefined) canceled++
-          for (const shard of gone?.timerShards ?? []) hint(shard)
+        if (waiting !== undefined && draw(10) < 3) {
+          const gone = await rig.asTenant((tx) => tx.cancels.cancelWaiting([waiting.run_id]))
+          canceled += gone.canceledIds.length
+          for (const shard of gone.timerShards) hint(shard)
         }
       }
     }

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemRandom } from '../../packages/server/src/adapters/system/ids.ts'
 import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
+import { createPostgresOverdueRuns } from '../../packages/server/src/postgres/overdue-runs.ts'
 import { mostWaiting } from '../../packages/server/src/postgres/statements/fire-policies.ts'
 import { createOverlapRig, type OverlapRig, periodMs } from '../support/overlap-rig.ts'
 import { playWorker } from '../support/played-worker.ts'
@@ -87,6 +88,7 @@ describe('buffer_one', () => {
     await pass(12)
     const rescuer = createRescuer({
       store: rig.store,
+      overdueRuns: createPostgresOverdueRuns(rig.fixture.database.open()),
       hints: node.hints,
       clock: rig.time.clock,
       random: systemRandom,
@@ -111,7 +113,9 @@ describe('buffer_one', () => {
   test('a canceled run frees the place when it ends', async () => {
     const { id, first } = await running({ overlap: 'buffer_one' })
     await pass(12)
-    expect(await rig.asTenant((tx) => tx.runs.requestCancel(first.runId))).toBe(rig.sessionId)
+    expect(await rig.asTenant((tx) => tx.cancels.requestCancels([first.runId]))).toEqual([
+      { runId: first.runId, sessionId: rig.sessionId },
+    ])
     expect(await rig.story(id)).toEqual(['0 ran running', '10 ran waits'])
     await rig.end([first], canceled)
     await soon(id, '10 ran ready')
@@ -122,7 +126,10 @@ describe('buffer_one', () => {
     const { id } = await running({ overlap: 'buffer_one' })
     await pass(12)
     const waiting = await rig.runAt(id, 10)
-    expect(await rig.asTenant((tx) => tx.runs.cancelWaiting(waiting))).toEqual({ timerShards: [] })
+    expect(await rig.asTenant((tx) => tx.cancels.cancelWaiting([waiting]))).toEqual({
+      canceledIds: [waiting],
+      timerShards: [],
+    })
     await pass(20)
     expect(await rig.story(id)).toEqual([
       '0 ran running',
@@ -156,7 +163,7 @@ describe('buffer_all', () => {
     await pass(35)
     for (const seconds of [20, 30]) {
       const runId = await rig.runAt(id, seconds)
-      await rig.asTenant((tx) => tx.runs.cancelWaiting(runId))
+      await rig.asTenant((tx) => tx.cancels.cancelWaiting([runId]))
     }
     const [timer] = await rig.fixture.database.sql('SELECT last_run_id FROM belfry.timer')
     expect(timer?.['last_run_id']).toBe(await rig.runAt(id, 10))
@@ -177,9 +184,9 @@ describe('buffer_all', () => {
     await rig.end([first])
     await soon(id, '10 ran ready')
     const second = await rig.runAt(id, 10)
-    const gone = await rig.asTenant((tx) => tx.runs.cancelWaiting(second))
-    expect(gone?.timerShards).toHaveLength(1)
-    for (const shard of gone?.timerShards ?? []) node.hints.publish({ topic: 'timers', key: String(shard) })
+    const gone = await rig.asTenant((tx) => tx.cancels.cancelWaiting([second]))
+    expect(gone.timerShards).toHaveLength(1)
+    for (const shard of gone.timerShards) node.hints.publish({ topic: 'timers', key: String(shard) })
     await soon(id, '20 ran ready')
   })
 
@@ -278,7 +285,7 @@ describe('cancel_other', () => {
 
   test('a person who asked first stays the reason', async () => {
     const { id, first } = await running({ overlap: 'cancel_other' })
-    await rig.asTenant((tx) => tx.runs.requestCancel(first.runId))
+    await rig.asTenant((tx) => tx.cancels.requestCancels([first.runId]))
     await pass(12)
     await rig.end([first], canceled)
     expect((await rig.story(id))[0]).toBe('0 ran canceled/canceled_by_request')

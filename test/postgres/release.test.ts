@@ -39,7 +39,13 @@ describe('release', () => {
     const runs = [due, early, newId()].map((runId, index) => ({ runId, tag: 5 + index }))
     const result = await firing.release(runs)
     const released = { releasedRunIds: [due], releasedQueues: ['default'] }
-    expect(result).toEqual({ ...released, putOffRunIds: [], putOffToMs: t0 + 20_000, nowMs: t0 })
+    expect(result).toEqual({
+      ...released,
+      putOffRunIds: [],
+      movedRuns: [],
+      putOffToMs: t0 + 20_000,
+      nowMs: t0,
+    })
     const rows = await fixture.database.sql('SELECT * FROM belfry.ready')
     expect(rows).toHaveLength(1)
     const carried = { lease_epoch: '7', attempt: 3, crash_count: 1, failure_count: 2 }
@@ -72,7 +78,7 @@ describe('release', () => {
     expect(rows[0]?.id).toBe(head)
   })
 
-  test('of the same runs by two nodes at once: each run once, and no deadlock', async () => {
+  test('incident 41: of the same runs by two nodes at once, each run once, and no deadlock', async () => {
     for (let round = 0; round < 8; round++) {
       const due = await Promise.all(Array.from({ length: 150 }, () => fixture.addDelayed({ dueAtMs: t0 })))
       const runs = due.map((runId) => ({ runId, tag: 1 }))

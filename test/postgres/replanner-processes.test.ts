@@ -137,6 +137,7 @@ function dying(db: Database, name: string): Database {
             statement.name === name
               ? Promise.reject(new Error('the process ended'))
               : tx.query(statement, params),
+          atEnd: tx.atEnd,
         }),
       ),
   }
@@ -159,6 +160,7 @@ test('a batch that fails holds up no other replan, and is tried again later', as
             statement.name === 'replanning_page_of_zone' && params[0] === berlin
               ? Promise.reject(new Error('something about Berlin'))
               : tx.query(statement, params),
+          atEnd: tx.atEnd,
         }),
       ),
   }

@@ -1,26 +1,16 @@
 // Runs whose worker is gone, or whose deadline passed: found, judged and ended once, whoever else is at them.
-import { BelfryError } from '@belfry/contract'
+// The loop around it: rescuer-service.test.ts.
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
 import type { ClaimedRun } from '../../packages/server/src/ports/run-queue.ts'
 import type { RunStore } from '../../packages/server/src/ports/run-store.ts'
-import { realClock } from '../support/real-clock.ts'
-import {
-  createRunningFixture,
-  eventually,
-  newId,
-  recordEvents,
-  recordHints,
-  retriedEnd,
-  type RunningFixture,
-  succeededEnd,
-  type TestJob,
-} from '../support/running.ts'
+import { rescueRig } from '../support/rescue-rig.ts'
+import { createRunningFixture, type RunningFixture, succeededEnd, type TestJob } from '../support/running.ts'
 
 let fixture: RunningFixture
 let job: TestJob
 let once: TestJob
+const { rescuer, claim, expire, lostRun } = rescueRig(() => fixture)
 
 beforeAll(async () => {
   fixture = await createRunningFixture()
@@ -32,43 +22,6 @@ beforeEach(async () => {
   await fixture.database.sql('TRUNCATE belfry.ready, belfry.session')
 })
 
-function rescuer(store: RunStore = fixture.store, pageSize = 500) {
-  const events = recordEvents()
-  const hints = recordHints()
-  const service = createRescuer({
-    store,
-    hints,
-    clock: realClock,
-    random: { next: () => 0.5 },
-    events,
-    pageSize,
-  })
-  return { ...service, events, hints }
-}
-
-async function claim(sessionId: string, from: TestJob, limit = 1): Promise<readonly ClaimedRun[]> {
-  const shares = [{ queue: from.definition.queue, minTag: -Infinity, limit }]
-  const { runs } = await fixture.queue.claim({
-    sessionId,
-    shares,
-    routes: ['http'],
-    deadlineMarginMs: 60_000,
-  })
-  return runs
-}
-
-/** A run that was claimed under a session that then ran out. */
-async function lostRun(from: TestJob): Promise<ClaimedRun> {
-  await fixture.addRuns(from, 1)
-  const sessionId = await fixture.openSession()
-  const [run] = await claim(sessionId, from)
-  if (run === undefined) throw new Error('nothing was claimed')
-  await expire(sessionId)
-  return run
-}
-
-const expire = (sessionId: string) =>
-  fixture.database.sql('UPDATE belfry.session SET expires_at = now() WHERE id = $1', [sessionId])
 const passDeadline = (runId: string) =>
   fixture.database.sql("UPDATE belfry.ready SET deadline = now() - interval '1 s' WHERE run_id = $1", [runId])
 
@@ -162,6 +115,26 @@ describe('a deadline', () => {
     expect(await fixture.attempts(run.runId)).toMatchObject([
       { outcome: 'timed_out', error_code: 'deadline_passed' },
     ])
+  })
+
+  test('that was canceled and that its worker does not stop is ended; the worker has lost it', async () => {
+    const sessionId = await fixture.openSession()
+    await fixture.addRuns(job, 2)
+    const [young, old] = await claim(sessionId, job, 2)
+    if (young === undefined || old === undefined) throw new Error('nothing was claimed')
+    await fixture.database.sql(
+      `UPDATE belfry.ready SET cancel_requested_at = now() - CASE WHEN run_id = $1 THEN interval '61 s'
+         ELSE interval '30 s' END`,
+      [old.runId],
+    )
+    const { runOnce, events } = rescuer()
+    expect(await runOnce()).toBe(1)
+    expect(await fixture.attempts(old.runId)).toMatchObject([
+      { outcome: 'canceled', run_state: 'canceled', reason: 'canceled_by_request', error_code: 'canceled' },
+    ])
+    expect(events.of('runs_rescued')).toMatchObject([{ reason: 'cancel_ignored', count: 1, requeued: 0 }])
+    const { applied } = await fixture.store.complete(sessionId, [succeededEnd(old), succeededEnd(young)])
+    expect(applied).toEqual([{ runId: young.runId, runState: 'succeeded' }])
   })
 })
 
@@ -285,103 +258,5 @@ describe('at the same instant', () => {
       await client.end()
     }
     expect(await fixture.store.renewSession(sessionId, 30_000)).toMatchObject({ alive: true })
-  })
-})
-
-describe('the service', () => {
-  test('reads ready only when a session was ended, or when it is time for a sweep', async () => {
-    let scans = 0
-    let rounds = 0
-    const store: RunStore = {
-      ...fixture.store,
-      endExpiredSessions: () => {
-        rounds++
-        return fixture.store.endExpiredSessions()
-      },
-      stuckRuns: (after, limit) => {
-        scans++
-        return fixture.store.stuckRuns(after, limit)
-      },
-    }
-    const service = createRescuer({
-      store,
-      hints: recordHints(),
-      clock: realClock,
-      random: { next: Math.random },
-      events: recordEvents(),
-      intervalMs: 5,
-      sweepMs: 3_600_000,
-    })
-    await service.start()
-    try {
-      await eventually(() => rounds >= 5, 'five rounds')
-      expect(scans).toBe(1)
-      const run = await lostRun(job)
-      await eventually(async () => (await fixture.place(run.runId)).place === 'delayed', 'the rescue')
-      expect(scans).toBe(2)
-    } finally {
-      await service.stop()
-    }
-  })
-
-  test('a page that fails is tried again; what was read before is not lost', async () => {
-    const run = await lostRun(job)
-    let failures = 0
-    const store: RunStore = {
-      ...fixture.store,
-      rescue: async (ends) => {
-        if (failures++ === 0) throw new BelfryError('database_unavailable', 'The connection broke.')
-        return fixture.store.rescue(ends)
-      },
-    }
-    const events = recordEvents()
-    const options = { store, hints: recordHints(), clock: realClock, random: { next: Math.random }, events }
-    const service = createRescuer({ ...options, intervalMs: 5, sweepMs: 3_600_000 })
-    await service.start()
-    try {
-      await eventually(async () => (await fixture.place(run.runId)).place === 'delayed', 'the rescue')
-    } finally {
-      await service.stop()
-    }
-    expect(events.of('role_failed')).toMatchObject([{ role: 'rescuer' }])
-  })
-
-  test('a run whose end cannot be stored keeps no other from being ended, and is reported', async () => {
-    await fixture.addRuns(job, 20)
-    const sessionId = await fixture.openSession()
-    const lost = await claim(sessionId, job, 20)
-    await expire(sessionId)
-    const bad = lost[7]?.runId
-    const store: RunStore = {
-      ...fixture.store,
-      rescue: async (ends) => {
-        if (ends.some((end) => end.runId === bad)) throw Object.assign(new Error('bad'), { code: '22P02' })
-        return fixture.store.rescue(ends)
-      },
-    }
-    const { runOnce, events } = rescuer(store)
-    expect(await runOnce()).toBe(19)
-    for (const { runId } of lost) {
-      expect((await fixture.place(runId)).place).toBe(runId === bad ? 'running' : 'delayed')
-    }
-    expect(events.of('role_failed').map((each) => String(each.error))).toEqual([
-      `Error: The lost attempt of run ${bad ?? ''} cannot be ended: bad`,
-    ])
-    const counts = events.of('runs_rescued').map((each) => each.count)
-    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(19)
-  })
-
-  test('a stop does not wait for a database that answers nothing', async () => {
-    const store: RunStore = { ...fixture.store, endExpiredSessions: () => new Promise(() => {}) }
-    const service = rescuer(store)
-    await service.start()
-    const startedMs = performance.now()
-    await service.stop()
-    expect(performance.now() - startedMs).toBeLessThan(4_000)
-  })
-
-  test('an unknown run is nobody', async () => {
-    const end = { ...retriedEnd({ runId: newId(), leaseEpoch: 1 }), sessionId: newId() }
-    expect((await fixture.store.rescue([end])).applied).toEqual([])
   })
 })

@@ -63,6 +63,7 @@ async function seed(tenantId: string, jobId: string, runId: string): Promise<voi
     ],
   ]
   rows.push(...workerRows(tenantId), ...scheduleRows(tenantId, scheduleId, runId))
+  rows.push(...endRows(tenantId, jobId), ...gatheringRows(tenantId, jobId))
   for (const [text, params] of rows) await fixture.database.sql(text, params)
 }
 
@@ -80,6 +81,31 @@ function workerRows(tenantId: string): Insert[] {
        VALUES ($1, 'h', 'v', '{q}', 1, now() + interval '1 hour', $2, '{f}')`,
       [newId(), tenantId],
     ],
+  ]
+}
+
+function endRows(tenantId: string, jobId: string): Insert[] {
+  return [
+    [
+      `INSERT INTO belfry.dead_letter (run_id, tenant_id, job_id, queue, error_code, fingerprint, failed_at)
+       VALUES ($1, $2, $3, 'q', 'http_500', '0123456789abcdef', '2026-11-30')`,
+      [newId(), tenantId, jobId],
+    ],
+    [
+      `INSERT INTO belfry.cancel_note (run_id, tenant_id, reason) VALUES ($1, $2, 'because')`,
+      [newId(), tenantId],
+    ],
+  ]
+}
+
+function gatheringRows(tenantId: string, jobId: string): Insert[] {
+  return [
+    [`INSERT INTO belfry.dedupe (tenant_id, job_id, key) VALUES ($1, $2, 'k')`, [tenantId, jobId]],
+    [
+      `INSERT INTO belfry.gathering (tenant_id, job_id, key, opened_at) VALUES ($1, $2, 'k', now())`,
+      [tenantId, jobId],
+    ],
+    ['INSERT INTO belfry.gathered (run_id, position, tenant_id) VALUES ($1, 1, $2)', [newId(), tenantId]],
   ]
 }
 
@@ -109,6 +135,28 @@ function scheduleRows(tenantId: string, scheduleId: string, runId: string): Inse
        SELECT $2, $3, id, 'skip', 0 FROM made`,
       [newId(), tenantId, scheduleId],
     ],
+    ...limitRows(tenantId, runId),
+  ]
+}
+
+function limitRows(tenantId: string, runId: string): Insert[] {
+  return [
+    [
+      `INSERT INTO belfry.slot (run_id, limit_key, tenant_id, weight) VALUES ($1, 'tenant', $2, 1)`,
+      [runId, tenantId],
+    ],
+    [
+      'INSERT INTO belfry.gate_group (gate, tenant_id, head_tag) VALUES ($1, $2, 1)',
+      [`${newId()}///q`, tenantId],
+    ],
+    [
+      `INSERT INTO belfry.bucket (tenant_id, limit_key, tokens, at, full_at)
+       VALUES ($1, 'pool:x', 1, now(), now())`,
+      [tenantId],
+    ],
+    [`INSERT INTO belfry.pool (id, tenant_id, name, slots) VALUES ($1, $2, 'p', 1)`, [newId(), tenantId]],
+    [`INSERT INTO belfry.queue_pause (tenant_id, queue, reason) VALUES ($1, 'q', 'r')`, [tenantId]],
+    ['INSERT INTO belfry.regate (tenant_id) VALUES ($1)', [tenantId]],
   ]
 }
 
@@ -243,11 +291,25 @@ const engineGrants: Readonly<Record<string, string>> = {
   backfill:
     'DELETE SELECT UPDATE(alive,canceled,ended_at,failed,next_at,reason,skipped,started,started_at,state,' +
     'succeeded)',
+  // what the gatekeeper keeps, and what it reads; slots are freed by whoever ends a run
+  bucket: 'DELETE INSERT SELECT UPDATE',
+  gate_group: 'DELETE INSERT SELECT UPDATE',
+  pool: 'SELECT',
+  queue_pause: 'SELECT',
+  regate: 'DELETE SELECT UPDATE',
+  slot: 'DELETE INSERT SELECT UPDATE',
+  // written with the end of a run; the pruner deletes old ones
+  cancel_note: 'DELETE SELECT',
+  dead_letter: 'DELETE INSERT SELECT',
   extra_run: 'DELETE INSERT SELECT UPDATE(ended_as)',
   attempt: 'INSERT SELECT',
   calendar: 'SELECT',
-  // runs that wait for another are put off and let go; a row lock takes a right to update something
-  delayed: 'DELETE INSERT SELECT UPDATE(after_run_id,due_at,followed)',
+  // keys that nobody holds any more are deleted, locked before: a row lock takes a right to update something
+  dedupe: 'DELETE SELECT UPDATE(key)',
+  // runs that wait for another are put off and let go; those that gather inputs are sealed
+  delayed: 'DELETE INSERT SELECT UPDATE(after_run_id,due_at,followed,gathers)',
+  gathered: 'DELETE SELECT',
+  gathering: 'DELETE SELECT UPDATE(key)',
   idempotency_key: 'DELETE SELECT',
   job: 'SELECT',
   job_version: 'SELECT',
@@ -256,7 +318,8 @@ const engineGrants: Readonly<Record<string, string>> = {
   ready: 'DELETE INSERT SELECT UPDATE',
   // zones are of all tenants; those of calendars are asked for by their tenant
   replan: 'DELETE INSERT SELECT UPDATE',
-  run: 'INSERT SELECT',
+  // the inputs that it gathered, and when it was due in the end
+  run: 'INSERT SELECT UPDATE(due_at,input)',
   run_log: 'INSERT SELECT',
   // what a fire, a pause after failures and a replan change
   schedule:
@@ -266,7 +329,7 @@ const engineGrants: Readonly<Record<string, string>> = {
   scheduler_node: 'DELETE INSERT SELECT UPDATE',
   session: 'DELETE INSERT SELECT UPDATE',
   shard_term: 'SELECT UPDATE',
-  tenant: 'SELECT(id,weight)',
+  tenant: 'SELECT(id,run_limit,weight)',
   timer: 'DELETE SELECT UPDATE',
   zone_data: 'INSERT SELECT UPDATE',
 }

@@ -166,7 +166,7 @@ describe('in virtual time', () => {
     expect(timer?.['due_at']).toEqual(new Date(t0 - 3_000_000 + 4 * 900_000))
   })
 
-  test('overlap skip: five-minute planned times, runs that take fifteen (incident 29)', async () => {
+  test('incident 29: overlap skip, five-minute planned times, runs that take fifteen', async () => {
     const spec = { every: '5m', everyMs: 300_000, anchorMs: t0 + 300_000 }
     const id = await fixture.addSchedule({ scheduledForMs: t0 + 300_000, spec, overlap: 'skip' })
     const node = fixture.node({ clock })

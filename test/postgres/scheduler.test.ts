@@ -105,7 +105,7 @@ describe('in real time', () => {
     expect(byTwin.reduce((sum, count) => sum + count, 0)).toBe(await fixture.count('occurrence'))
   })
 
-  test('a hand-over right before a slot: fired once, hardly late (incidents 31 and 37)', async () => {
+  test('incident 31, incident 37: a hand-over right before a slot is fired once, hardly late', async () => {
     const { hints } = fixture.node()
     const [first, second] = [fixture.node({ hints }), fixture.node({ hints })]
     await first.start()

@@ -67,6 +67,12 @@ describe('the dump', () => {
       /^CREATE OR REPLACE FUNCTION belfry\.extra/m,
     ],
     [
+      'a trigger',
+      `CREATE TRIGGER extra AFTER DELETE ON belfry.job
+         FOR EACH STATEMENT EXECUTE FUNCTION belfry.read_limits()`,
+      /^CREATE TRIGGER extra AFTER DELETE ON belfry.job/m,
+    ],
+    [
       'row security',
       'ALTER TABLE belfry.job NO FORCE ROW LEVEL SECURITY',
       /belfry.job ENABLE ROW LEVEL SECURITY;/,
@@ -89,6 +95,9 @@ describe('the dump', () => {
     await expect(dump()).rejects.toThrow(
       /cannot write relation belfry.extra_view, rule _RETURN, type belfry.extra_type/,
     )
+    await database.sql('DROP VIEW belfry.extra_view; DROP TYPE belfry.extra_type')
+    await database.sql('ALTER TABLE belfry.job DISABLE TRIGGER read_limits')
+    await expect(dump()).rejects.toThrow(/cannot write trigger that is switched off .* read_limits/)
   })
 })
 

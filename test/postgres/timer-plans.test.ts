@@ -10,11 +10,12 @@ import {
 } from '../../packages/server/src/postgres/statements/fire.ts'
 import { releaseDelayed } from '../../packages/server/src/postgres/statements/firing.ts'
 import {
-  closeChain,
+  closeAnyChain,
   letChainGo,
-  lockTimerOfChain,
+  lockTimerOfAnyChain,
 } from '../../packages/server/src/postgres/statements/followers.ts'
 import { readQueueProgress } from '../../packages/server/src/postgres/statements/queue-progress.ts'
+import { closeChains, lockTimersOfChains } from '../../packages/server/src/postgres/statements/run-cancels.ts'
 import { scanTimers } from '../../packages/server/src/postgres/statements/timers.ts'
 import { createSchedulingFixture, type SchedulingFixture } from '../support/scheduling.ts'
 
@@ -141,8 +142,10 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
   ]
   const letGo = [
     ...(await plansOf(completeAttempts.text, endTypes, ends)),
-    ...(await plansOf(closeChain.text, 'uuid, uuid, uuid', [noId, noId, noId], 'belfry_app')),
-    ...(await plansOf(lockTimerOfChain.text, 'uuid', [noId], 'belfry_app')),
+    ...(await plansOf(closeAnyChain.text, 'uuid, uuid, uuid', [noId, noId, noId])),
+    ...(await plansOf(lockTimerOfAnyChain.text, 'uuid', [noId])),
+    ...(await plansOf(closeChains.text, 'uuid[], uuid[], uuid[]', [ids, ids, ids], 'belfry_app')),
+    ...(await plansOf(lockTimersOfChains.text, 'uuid[]', [ids], 'belfry_app')),
     ...(await plansOf(letChainGo.text, 'uuid', [noId], 'belfry_app')),
   ]
   const release = await plansOf(releaseDelayed.text, 'uuid[], float8[]', [ids, ones])
@@ -175,7 +178,7 @@ async function byIndex(): Promise<boolean> {
     ...write.filter((plan) => plan.includes('timer_due')),
   ]
   if (wrong[0] !== undefined) throw new Error(`a plan that does not scale:\n${wrong[0]}`)
-  return scan.length + write.length === 20
+  return scan.length + write.length === 24
 }
 
 describe('plans', () => {

@@ -1,10 +1,12 @@
 // What others do to a run while a worker runs it: a cancel that a person or its schedule asked for, and an
 // end that was put on record without the worker.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { HandlerResult } from '../../packages/server/src/ports/handler.ts'
 import {
   createRunningFixture,
   eventually,
   type RunningFixture,
+  success,
   testHandler,
   untilAborted,
 } from '../support/running.ts'
@@ -49,6 +51,25 @@ describe('a cancel', () => {
       { outcome: 'canceled', run_state: 'canceled', reason: 'canceled_by_request' },
     ])
     expect(handler.requests[0]?.signal.reason).toBe('cancel')
+  })
+
+  test('that the handler ignores leaves it behind after its grace; a late answer goes nowhere', async () => {
+    const runId = await addRun()
+    const answer = Promise.withResolvers<HandlerResult>()
+    const handler = testHandler(() => answer.promise)
+    const { worker } = await rigs.start(handler, { settings: { heartbeatMs: 100, abortGraceMs: 50 } })
+    await eventually(() => handler.requests.length === 1, 'the start')
+    await fixture.database.sql('UPDATE belfry.ready SET cancel_requested_at = now() WHERE run_id = $1', [
+      runId,
+    ])
+    const attempts = await ended(runId)
+    expect(attempts).toMatchObject([{ outcome: 'canceled', run_state: 'canceled' }])
+    expect(attempts[0]?.error_message).toContain('left behind')
+    expect(handler.requests[0]?.signal.reason).toBe('cancel')
+    expect(worker.stats().abandoned).toBe(1)
+    answer.resolve(success)
+    await eventually(() => worker.stats().abandoned === 0, 'the late answer')
+    expect(await fixture.attempts(runId)).toEqual(attempts)
   })
 
   test('reaches it without a hint too, with the heartbeat', async () => {

@@ -153,6 +153,7 @@ describe('a lost lease', () => {
     const events = recordEvents()
     const rescuer = createRescuer({
       store: fixture.store,
+      overdueRuns: fixture.overdueRuns,
       hints: recordHints(),
       clock: realClock,
       random: { next: Math.random },

@@ -1,5 +1,5 @@
 // The worker against the real store: every way in which an attempt can end, and how it starts and stops.
-import type { JobDefinition } from '@belfry/contract'
+import { type JobDefinition, retryPolicySchema } from '@belfry/contract'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HandlerResult } from '../../packages/server/src/ports/handler.ts'
 import {
@@ -89,7 +89,7 @@ describe('an attempt', () => {
 
   test('that failed is tried again after its pause, and the schedulers hear of it', async () => {
     const runId = await addRun({
-      retry: { maxAttempts: 2, backoff: 'fixed', baseMs: 60_000, capMs: 60_000, jitter: 'none' },
+      retry: retryPolicySchema.parse({ maxAttempts: 2, backoff: 'fixed', baseMs: 60_000, jitter: 'none' }),
     })
     const { hints } = await rigs.start(testHandler(() => failure))
     const [attempt] = await ended(runId)
@@ -110,7 +110,7 @@ describe('an attempt', () => {
 
   test('that throws is a failed one', async () => {
     const runId = await addRun({
-      retry: { maxAttempts: 1, backoff: 'fixed', baseMs: 0, capMs: 0, jitter: 'none' },
+      retry: retryPolicySchema.parse({ maxAttempts: 1 }),
     })
     await rigs.start(
       testHandler(() => {

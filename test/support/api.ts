@@ -6,6 +6,12 @@ import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-so
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
 import { createFairTags } from '../../packages/server/src/engine/fair-tags.ts'
 import { createLocalHints } from '../../packages/server/src/engine/local-hints.ts'
+import { createRunWatcher } from '../../packages/server/src/engine/run-watcher.ts'
+import {
+  createWatchedRuns,
+  tellingEnds,
+  tellingLines,
+} from '../../packages/server/src/engine/watched-runs.ts'
 import {
   createWorkerGate,
   type WorkerGate,
@@ -22,6 +28,7 @@ import type { Database } from '../../packages/server/src/postgres/database.ts'
 import { createAuthenticator, keyMint } from '../../packages/server/src/security/credentials.ts'
 import { createPostgresQueueProgress } from '../../packages/server/src/postgres/queue-progress.ts'
 import { createPostgresRunQueue } from '../../packages/server/src/postgres/run-queue.ts'
+import { createPostgresRunWatchStore } from '../../packages/server/src/postgres/run-watch-store.ts'
 import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
 import { createPostgresWorkerStore } from '../../packages/server/src/postgres/worker-store.ts'
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
@@ -134,6 +141,7 @@ const tables = [
   'ready',
   'delayed',
   'attempt',
+  'pool',
 ]
 
 /** Refuses what the tests call forbidden: loopback by address. */
@@ -171,6 +179,13 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
     hints: localHints,
     events: sink,
     gate,
+    watcher: createRunWatcher({
+      store: createPostgresRunWatchStore(db),
+      hints: localHints,
+      clock: realClock,
+      random: realRandom,
+      events: sink,
+    }),
     egress: testEgress,
     checkResponses: true,
     limits: { perKeyPerMinute: 1_000_000, failuresPerMinute: 1_000_000 },
@@ -210,14 +225,15 @@ function openGate(
   db: Database,
   shared: Pick<WorkerGateOptions, 'ids' | 'tags' | 'hints' | 'events'>,
 ): WorkerGate {
+  const watched = createWatchedRuns({ hints: shared.hints, clock: realClock })
   return createWorkerGate({
     ...shared,
     clock: realClock,
     random: realRandom,
     databaseClock: createDatabaseClock(realClock),
     queue: createPostgresRunQueue(db),
-    store: createPostgresRunStore({ db, heartbeats: db }),
-    workers: createPostgresWorkerStore(db),
+    store: tellingEnds(createPostgresRunStore({ db, heartbeats: db }), watched),
+    workers: tellingLines(createPostgresWorkerStore(db), watched),
     leaseMs: 30_000,
     heartbeatMs: 10_000,
   })
@@ -245,9 +261,12 @@ async function callApi(
   return {
     status: response.statusCode,
     headers: response.headers as Answer['headers'],
-    body: (text === '' ? undefined : JSON.parse(text)) as AnswerBody,
+    body: (text === '' || isStream(response.headers) ? undefined : JSON.parse(text)) as AnswerBody,
   }
 }
+
+const isStream = (headers: Readonly<Record<string, unknown>>): boolean =>
+  String(headers['content-type']).startsWith('text/event-stream')
 
 /** Waits until `holds` answers something that is not undefined or false, at most 10 s. */
 export async function eventually<T>(holds: () => Promise<T | undefined | false>): Promise<T> {

@@ -243,6 +243,7 @@ export function dyingDatabase(db: Database, last: number): DyingDatabase {
             point()
             return rows
           },
+          atEnd: tx.atEnd,
         })
         point()
         return done

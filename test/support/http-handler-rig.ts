@@ -55,6 +55,8 @@ export async function createHttpHandlerRig(
       input: null,
       handler: httpHandlerSchema.parse({ kind: 'http', url: target.url(), ...definition }),
       timeoutMs: 20_000,
+      runDeadlineMs: null,
+      delivery: 'at_least_once',
       traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
       signal: timeoutSignal(changes.timeoutMs ?? 20_000),
       ...changes,

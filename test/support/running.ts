@@ -8,7 +8,9 @@ import type { Handler, HandlerRequest, HandlerResult } from '../../packages/serv
 import type { Hint, Hints } from '../../packages/server/src/ports/hints.ts'
 import type { Ids } from '../../packages/server/src/ports/ids.ts'
 import type { RunQueue } from '../../packages/server/src/ports/run-queue.ts'
+import type { OverdueRuns } from '../../packages/server/src/ports/overdue-runs.ts'
 import type { AttemptEnd, RunStore } from '../../packages/server/src/ports/run-store.ts'
+import { createPostgresOverdueRuns } from '../../packages/server/src/postgres/overdue-runs.ts'
 import { createPostgresRunQueue } from '../../packages/server/src/postgres/run-queue.ts'
 import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
@@ -54,6 +56,7 @@ export type RunningFixture = {
   readonly tenantId: string
   readonly queue: RunQueue
   readonly store: RunStore
+  readonly overdueRuns: OverdueRuns
   readonly addTenant: (weight?: number) => Promise<string>
   readonly addJob: (definition?: Partial<JobDefinition>, tenantId?: string) => Promise<TestJob>
   readonly addRuns: (job: TestJob, count: number, ready?: ReadyOptions) => Promise<string[]>
@@ -96,6 +99,7 @@ export async function createRunningFixture(): Promise<RunningFixture> {
     database,
     tenantId,
     store,
+    overdueRuns: createPostgresOverdueRuns(db),
     queue: createPostgresRunQueue(db),
     addTenant,
     addJob: async (definition = {}, tenant = tenantId) => {

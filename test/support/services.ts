@@ -81,6 +81,29 @@ export const services = [
     elsewhere: 'brew install python',
     suites: ['the Python worker of the examples'],
   },
+  {
+    name: 'redis',
+    purpose: 'the server of BullMQ, a peer in the benchmarks',
+    find: () => {
+      const folder = folderOnPath('redis-server')
+      return folder === undefined ? undefined : join(folder, 'redis-server')
+    },
+    aptPackages: ['redis-server'],
+    elsewhere: 'brew install redis',
+    suites: ['the benchmarks beside BullMQ'],
+  },
+  {
+    name: 'pgbouncer',
+    purpose: 'a pooler in transaction mode in front of everything',
+    find: () => {
+      const folder = folderOnPath('pgbouncer') ?? '/usr/sbin'
+      const file = join(folder, 'pgbouncer')
+      return executable(file) ? file : undefined
+    },
+    aptPackages: ['pgbouncer'],
+    elsewhere: 'brew install pgbouncer',
+    suites: ['everything through PgBouncer'],
+  },
 ] as const satisfies readonly Service[]
 
 export type ServiceName = (typeof services)[number]['name']

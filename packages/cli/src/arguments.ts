@@ -6,7 +6,7 @@
 import { httpMethods, nearest } from '@belfry/contract'
 import { Command as Program, CommanderError, Option } from 'commander'
 import type { Command, FlagSpec } from './command.ts'
-import { commandName, flagsOf, globalFlags } from './command.ts'
+import { argumentWords, commandName, flagsOf, globalFlags } from './command.ts'
 import { UsageError } from './exit-codes.ts'
 import type { FlagValues } from './flags.ts'
 import { commandHelp, groupHelp, nounsOf, rootHelp } from './help.ts'
@@ -112,11 +112,14 @@ function buildLeaf(command: Command, parents: readonly Program[], sink: Sink, co
     ` ${commandName(command)}`,
   )
   for (const argument of command.arguments ?? []) {
-    leaf.argument(argument.optional === true ? `[${argument.name}]` : `<${argument.name}>`, argument.summary)
+    leaf.argument(argumentWords(argument), argument.summary)
   }
   const chain = [...parents.map((parent) => [parent, globalFlags] as const), [leaf, specs] as const]
   return leaf.action((...given: unknown[]) => {
-    const args = given.slice(0, command.arguments?.length ?? 0).filter((value) => typeof value === 'string')
+    const args = given
+      .slice(0, command.arguments?.length ?? 0)
+      .flat()
+      .filter((value) => typeof value === 'string')
     sink.run = { kind: 'run', command, args, flags: valuesOf(chain) }
   })
 }

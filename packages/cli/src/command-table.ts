@@ -7,9 +7,12 @@ import { accessCommands } from './commands/access.ts'
 import { backfillCommands, scheduleBackfillCommand } from './commands/backfill.ts'
 import { calendarCommands } from './commands/calendar.ts'
 import { contextCommands } from './commands/context.ts'
+import { deadLetterCommands } from './commands/dead-letter.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { jobCommands } from './commands/job.ts'
 import { occurrenceCommands } from './commands/occurrence.ts'
+import { poolCommands } from './commands/pool.ts'
+import { queueCommands } from './commands/queue.ts'
 import { replanCommands } from './commands/replan.ts'
 import { runCommands } from './commands/run.ts'
 import { scheduleCommands } from './commands/schedule.ts'
@@ -24,7 +27,10 @@ export const commandTable: readonly Command[] = [
   ...backfillCommands,
   ...calendarCommands,
   ...runCommands,
+  ...deadLetterCommands,
   ...jobCommands,
+  ...queueCommands,
+  ...poolCommands,
   ...workerCommands,
   ...contextCommands,
   ...accessCommands,

@@ -8,7 +8,19 @@ import type { Flags } from './flags.ts'
 import type { Io } from './io.ts'
 import type { Printer } from './output/printer.ts'
 
-export type ArgumentSpec = { readonly name: string; readonly summary: string; readonly optional?: boolean }
+export type ArgumentSpec = {
+  readonly name: string
+  readonly summary: string
+  readonly optional?: boolean
+  /** Takes all that follow; the last one only. */
+  readonly many?: boolean
+}
+
+/** `<run>`, `[run]`, `<run...>`. */
+export function argumentWords({ name, optional = false, many = false }: ArgumentSpec): string {
+  const words = many ? `${name}...` : name
+  return optional ? `[${words}]` : `<${words}>`
+}
 
 export type FlagSpec = {
   /** Without dashes, kebab-case; a name that begins with `no-` turns something off. */
@@ -32,6 +44,8 @@ export type Effect = 'read' | 'change' | 'local' | 'localChange'
 export type Call = {
   /** Value of an argument; undefined for an optional one that was left out. */
   readonly argument: (name: string) => string | undefined
+  /** Values of an argument that takes many. */
+  readonly many: (name: string) => readonly string[]
   readonly flags: Flags
   readonly io: Io
   readonly printer: Printer

@@ -3,7 +3,7 @@
  * examples first, then arguments and flags.
  */
 import type { Command, Example, FlagSpec } from './command.ts'
-import { commandName, dryRunFlag, globalFlags } from './command.ts'
+import { argumentWords, commandName, dryRunFlag, globalFlags } from './command.ts'
 import { pad, wrap } from './output/text.ts'
 
 const nounSummaries: Readonly<Record<string, string>> = {
@@ -59,9 +59,7 @@ const flagRows = (flags: readonly FlagSpec[]): Row[] =>
 
 /** "belfry schedule create [name] [flags]". */
 export function usageLine(command: Command): string {
-  const args = (command.arguments ?? []).map((argument) =>
-    argument.optional === true ? `[${argument.name}]` : `<${argument.name}>`,
-  )
+  const args = (command.arguments ?? []).map(argumentWords)
   return ['belfry', commandName(command), ...args, '[flags]'].join(' ')
 }
 

@@ -100,13 +100,15 @@ function callOf(command: Command, args: readonly string[], flags: Flags, printer
     connecting ??= connect(flags, printer, io)
     return connecting
   }
+  const place = (name: string): number => {
+    const index = (command.arguments ?? []).findIndex((argument) => argument.name === name)
+    if (index < 0) throw new Error(`the argument ${name} is not in the command's row`)
+    return index
+  }
   const changes = command.effect === 'change' || command.effect === 'localChange'
   return {
-    argument: (name) => {
-      const index = (command.arguments ?? []).findIndex((argument) => argument.name === name)
-      if (index < 0) throw new Error(`the argument ${name} is not in the command's row`)
-      return args[index]
-    },
+    argument: (name) => args[place(name)],
+    many: (name) => args.slice(place(name)),
     flags,
     io,
     printer,

@@ -40,12 +40,25 @@ export type EngineEvents = {
   }
   /** A completion named a lease that is no longer held; it was refused. */
   lease_lost: { runId: string; leaseEpoch: number; at: 'complete' | 'heartbeat' }
-  runs_rescued: { count: number; reason: 'session_lost' | 'deadline'; requeued: number; failed: number }
+  runs_rescued: {
+    count: number
+    reason: 'session_lost' | 'deadline' | 'cancel_ignored'
+    requeued: number
+    failed: number
+  }
   session_started: { sessionId: string; role: 'worker' | 'scheduler' }
   session_lost: { sessionId: string; role: 'worker' | 'scheduler' }
   /** The last runs of a schedule failed, as many as it was told to take. */
   schedule_paused: { scheduleId: string; tenantId: string; failures: number }
   shards_changed: { held: number; gained: readonly number[]; lost: readonly number[] }
+  /** The gate was looked at: runs that may start now, and those that a limit ended. */
+  gate_passed: {
+    tenantId: string
+    opened: number
+    skipped: number
+    replaced: number
+    durationMs: number
+  }
   /** One step of a backfill was committed. */
   backfill_stepped: {
     backfillId: string

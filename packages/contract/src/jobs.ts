@@ -12,6 +12,10 @@ import {
   pageQuery,
   safeText,
 } from './common.ts'
+import { gatherFields } from './gathering.ts'
+import { limitFields } from './limits.ts'
+import { pauseStateSchema } from './queues.ts'
+import { retryChangeSchema, retryPolicySchema, runLimitFields } from './retry-policy.ts'
 import { deliveries } from './states.ts'
 
 const hourMs = 3_600_000
@@ -154,32 +158,19 @@ export const functionHandlerSchema = z
   .meta({ id: 'FunctionHandler' })
 export type FunctionHandlerDefinition = z.infer<typeof functionHandlerSchema>
 
-const retryFields = {
-  maxAttempts: z.int().min(1).max(1000),
-  backoff: z.enum(['exponential', 'fixed']),
-  baseMs: durationMsSchema(24 * hourMs),
-  capMs: durationMsSchema(24 * hourMs),
-  jitter: z.enum(['full', 'none']),
-}
-
-/** Full jitter: the delay is drawn between 0 and min(cap, base × 2^(n−1)). */
-export const retryPolicySchema = z
-  .strictObject({
-    maxAttempts: retryFields.maxAttempts.default(3),
-    backoff: retryFields.backoff.default('exponential'),
-    baseMs: retryFields.baseMs.default(1_000),
-    capMs: retryFields.capMs.default(300_000),
-    jitter: retryFields.jitter.default('full'),
-  })
-  .meta({ id: 'RetryPolicy' })
-export type RetryPolicy = z.infer<typeof retryPolicySchema>
+const deliveryMeta =
+  '`at_least_once`: after a lost worker or a shutdown the run is tried again, so a handler may be called ' +
+  'twice; `idempotencyKey` is the same then. `at_most_once`: it is never called a second time; where ' +
+  'nobody can know what the one call did, the run ends `failed` with the reason `outcome_unknown`'
 
 export const jobDefinitionSchema = z
   .strictObject({
     handler: z.discriminatedUnion('kind', [httpHandlerSchema, functionHandlerSchema]),
     retry: retryPolicySchema.prefault({}),
     attemptTimeoutMs: durationMsSchema(24 * hourMs, 100).default(60_000),
-    delivery: z.enum(deliveries).default('at_least_once'),
+    runDeadlineMs: runLimitFields.runDeadlineMs.default(null),
+    startWithinMs: runLimitFields.startWithinMs.default(null),
+    delivery: z.enum(deliveries).default('at_least_once').meta({ description: deliveryMeta }),
     queue: nameSchema.default('default'),
     priority: z
       .int()
@@ -187,6 +178,10 @@ export const jobDefinitionSchema = z
       .max(100)
       .default(0)
       .meta({ description: 'Higher runs earlier, within the tenant' }),
+    concurrency: limitFields.concurrency.default(null),
+    rateLimit: limitFields.rateLimit.default(null),
+    debounce: gatherFields.debounce.default(null),
+    collect: gatherFields.collect.default(null),
   })
   .meta({ id: 'JobDefinition' })
 export type JobDefinition = z.infer<typeof jobDefinitionSchema>
@@ -203,6 +198,7 @@ export const jobSchema = z
     description: z.string(),
     version: z.int(),
     ...jobDefinitionSchema.shape,
+    paused: pauseStateSchema,
     createdAt: instantSchema,
     updatedAt: instantSchema,
   })
@@ -229,11 +225,17 @@ export const jobUpdateSchema = z
   .strictObject({
     description: safeText(1024).optional(),
     handler: jobDefinitionSchema.shape.handler.optional(),
-    retry: z.strictObject(retryFields).partial().optional(),
+    retry: retryChangeSchema.optional(),
     attemptTimeoutMs: durationMsSchema(24 * hourMs, 100).optional(),
+    runDeadlineMs: runLimitFields.runDeadlineMs.optional(),
+    startWithinMs: runLimitFields.startWithinMs.optional(),
     delivery: z.enum(deliveries).optional(),
     queue: nameSchema.optional(),
     priority: z.int().min(-100).max(100).optional(),
+    concurrency: limitFields.concurrency.optional(),
+    rateLimit: limitFields.rateLimit.optional(),
+    debounce: gatherFields.debounce.optional(),
+    collect: gatherFields.collect.optional(),
   })
   .meta({ id: 'JobUpdate' })
 export type JobUpdate = z.infer<typeof jobUpdateSchema>

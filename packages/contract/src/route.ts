@@ -17,7 +17,13 @@ export type Route = {
   readonly body?: z.ZodType
   /** No schema: 204 without a body. */
   readonly response?: z.ZodType
+  /** JSON if left out. Of a stream, `response` says what stands in the data of an event. */
+  readonly media?: 'text/event-stream'
   readonly status: 200 | 201 | 202 | 204
+  /** Status where what was asked for is part of something that is there already. */
+  readonly joinedStatus?: 200
+  /** Of a body that may be larger than `maxBodyBytes`. */
+  readonly bodyBytes?: number
   /** `create`: honours Idempotency-Key. `change`: honours If-Match where the answer carries an ETag. */
   readonly effect: 'none' | 'create' | 'change'
   readonly errors: readonly ErrorCode[]

@@ -8,8 +8,13 @@ import * as access from './access.ts'
 import { backfillRoutes } from './backfill-routes.ts'
 import { calendarRoutes } from './calendar-routes.ts'
 import { dryRunQuery, idSchema } from './common.ts'
+import { deadLetterRoutes } from './dead-letter-routes.ts'
 import type { ErrorCode } from './errors.ts'
 import * as jobs from './jobs.ts'
+import { limitRoutes } from './limit-routes.ts'
+import { runCancelManySchema, runsCanceledSchema } from './run-cancels.ts'
+import { runInsightRoutes } from './run-insight-routes.ts'
+import * as requests from './run-requests.ts'
 import * as runs from './runs.ts'
 import type { Route } from './route.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
@@ -168,8 +173,23 @@ export const routes = {
     summary: 'Run a job on demand, now or later',
     query: dryRunQuery,
     body: runs.runCreateSchema,
-    response: runs.runSchema,
+    response: requests.runCreatedSchema,
     status: 201,
+    joinedStatus: 200,
+    effect: 'create',
+    errors: ['not_found'],
+  },
+  runBatch: {
+    method: 'POST',
+    path: '/v1/runs/batch',
+    scope: 'enqueue',
+    tag: 'runs',
+    summary: 'Ask for up to 1,000 runs in one call, each with a result of its own or all or nothing',
+    query: dryRunQuery,
+    body: requests.runBatchSchema,
+    bodyBytes: requests.maxBatchBytes,
+    response: requests.runBatchResultSchema,
+    status: 200,
     effect: 'create',
     errors: ['not_found'],
   },
@@ -224,6 +244,22 @@ export const routes = {
     effect: 'change',
     errors: ['not_found', 'invalid_state'],
   },
+  runCancelMany: {
+    method: 'POST',
+    path: '/v1/runs/cancel',
+    scope: 'operate',
+    tag: 'runs',
+    summary: 'Cancel runs by filter, a bounded number a call; a dry run is the preview',
+    query: dryRunQuery,
+    body: runCancelManySchema,
+    response: runsCanceledSchema,
+    status: 200,
+    effect: 'change',
+    errors: ['invalid_cursor', 'precondition_failed'],
+  },
+  ...deadLetterRoutes,
+  ...limitRoutes,
+  ...runInsightRoutes,
   ...serverRoutes,
   ...workerRoutes,
 } as const satisfies Record<string, Route>

@@ -13,8 +13,12 @@ import {
   nameSchema,
   pageOf,
   pageQuery,
+  safeText,
   smallPageQuery,
 } from './common.ts'
+import { runLimitFields } from './retry-policy.ts'
+import { reasonWords } from './run-reasons.ts'
+import { timelineEntrySchema } from './run-explanations.ts'
 import { attemptOutcomes, deliveries, runReasons, runSources, runStates } from './states.ts'
 
 /** How many attempts, the newest, a run is shown with. */
@@ -22,6 +26,43 @@ export const maxShownAttempts = 100
 
 /** Bytes of a target's response that are kept with an attempt. */
 export const maxCapturedBytes = 16 * 1024
+
+/** How long a dedupe key is held by the run of its first request. */
+const dedupeFields = {
+  dedupeKey: safeText(256, 1).optional().meta({
+    description:
+      'While a run of the job holds this key, a request with it makes no other and answers that run',
+  }),
+  dedupe: z
+    .strictObject({
+      windowMs: z
+        .int()
+        .min(1_000)
+        .max(30 * 86_400_000)
+        .optional()
+        .meta({
+          description: 'The key is held for so long from the request on, also when the run has ended',
+        }),
+      while: z
+        .literal('active')
+        .optional()
+        .meta({ description: 'The key is held while the run waits or runs; the default' }),
+    })
+    .refine(({ windowMs, while: active }) => (windowMs === undefined) !== (active === undefined), {
+      error: 'give either windowMs or while',
+    })
+    .optional()
+    .meta({ description: 'How long this run will hold its dedupeKey' }),
+}
+
+/** Says nothing by itself. */
+const dedupeWithoutKey = {
+  path: ['dedupe'],
+  error: 'needs a dedupeKey; give one, or leave this out',
+}
+export const hasDedupeKey = (body: { dedupeKey?: string | undefined; dedupe?: object | undefined }) =>
+  body.dedupe === undefined || body.dedupeKey !== undefined
+export const dedupeRequest = { fields: dedupeFields, refusal: dedupeWithoutKey }
 
 export const runCreateSchema = z
   .strictObject({
@@ -32,7 +73,11 @@ export const runCreateSchema = z
     }),
     queue: nameSchema.optional(),
     priority: z.int().min(-100).max(100).optional(),
+    runDeadlineMs: runLimitFields.runDeadlineMs.optional(),
+    startWithinMs: runLimitFields.startWithinMs.optional(),
+    ...dedupeFields,
   })
+  .refine(hasDedupeKey, dedupeWithoutKey)
   .meta({ id: 'RunCreate' })
 export type RunCreate = z.infer<typeof runCreateSchema>
 
@@ -66,6 +111,10 @@ export const attemptSchema = z
   .meta({ id: 'Attempt' })
 export type Attempt = z.infer<typeof attemptSchema>
 
+const reasonsInWords = Object.entries(reasonWords)
+  .map(([reason, words]) => `\`${reason}\`: ${words}`)
+  .join(' ')
+
 const runCore = {
   id: idSchema,
   jobId: idSchema,
@@ -77,16 +126,29 @@ const runCore = {
     .meta({ description: 'Nominal time of the occurrence that asked for it' }),
   source: z.enum(runSources),
   state: z.enum(runStates),
-  reason: z.enum(runReasons).nullable(),
+  reason: z
+    .enum(runReasons)
+    .nullable()
+    .meta({ description: `Why it ended so. ${reasonsInWords}` }),
   queue: nameSchema,
   priority: z.int(),
-  delivery: z.enum(deliveries),
+  delivery: z.enum(deliveries).meta({
+    description: '`at_most_once`: the handler is never called a second time, whatever happens',
+  }),
   attempts: z.int().meta({ description: 'Attempts begun so far' }),
   maxAttempts: z.int(),
   idempotencyKey: z.string(),
   createdAt: instantSchema,
   dueAt: instantSchema.meta({ description: 'When it was, or is, first meant to start' }),
   nextAttemptAt: instantSchema.nullable(),
+  startBy: instantSchema.nullable().meta({
+    description:
+      'The first attempt must start by then, or the run ends as `expired`; null once it has, or without a ' +
+      'limit',
+  }),
+  runDeadline: instantSchema.nullable().meta({
+    description: 'The whole run must be over by then; null without a limit, and once it is over',
+  }),
   startedAt: instantSchema.nullable().meta({ description: 'Start of the first attempt' }),
   finishedAt: instantSchema.nullable(),
   lateMs: z.int().nullable().meta({ description: 'startedAt − dueAt, in ms' }),
@@ -100,10 +162,18 @@ export const runSchema = z
   .strictObject({
     ...runCore,
     input: jsonValueSchema,
+    cancelReason: z.string().nullable().meta({ description: 'What was said when its cancel was asked for' }),
+    replayOf: idSchema.nullable().meta({
+      description: 'The failed run that it replays; null also where that is no longer on record',
+    }),
+    replayedAs: idSchema.nullable().meta({ description: 'The run that replays this one, which failed' }),
     attemptList: z
       .array(attemptSchema)
       .meta({ description: `The newest ${maxShownAttempts}, in the order they began; all: /attempts` }),
     attemptsTotal: z.int().meta({ description: 'How many there are, with those that are not shown here' }),
+    timeline: z.array(timelineEntrySchema).meta({
+      description: 'What happened to it, step by step; of the attempts those that are shown here',
+    }),
   })
   .meta({ id: 'Run' })
 export type Run = z.infer<typeof runSchema>
@@ -129,5 +199,9 @@ export const runPageSchema = pageOf(runSummarySchema)
 export const attemptListQuery = z.strictObject({ ...smallPageQuery })
 export const attemptPageSchema = pageOf(attemptSchema)
 
-/** Nothing may be said; the body may be left out. */
-export const cancelSchema = z.strictObject({}).meta({ id: 'Cancel' })
+export const cancelReasonSchema = safeText(512, 1).meta({
+  description: 'Why, in your words; kept with the run and shown',
+})
+
+/** The body may be left out. */
+export const cancelSchema = z.strictObject({ reason: cancelReasonSchema.optional() }).meta({ id: 'Cancel' })

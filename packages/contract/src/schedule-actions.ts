@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { givenInstantSchema, jsonSchema, safeText } from './common.ts'
+import { dedupeRequest, hasDedupeKey } from './runs.ts'
 
 const reason = safeText(512)
   .default('')
@@ -44,5 +45,7 @@ export const triggerSchema = z
       description:
         'The planned time that the run stands for, for its handler to see; at most a minute ahead of now',
     }),
+    ...dedupeRequest.fields,
   })
+  .refine(hasDedupeKey, dedupeRequest.refusal)
   .meta({ id: 'Trigger' })

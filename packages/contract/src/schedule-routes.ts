@@ -1,12 +1,13 @@
 /**
  * The routes of schedules and their occurrences: a part of the table in routes.ts. What goes in and out of
- * them stands in schedules.ts and schedule-actions.ts.
+ * them stands in schedules.ts, occurrences.ts and schedule-actions.ts.
  */
 import { z } from 'zod'
 import { dryRunQuery, idSchema } from './common.ts'
 import * as explanations from './explanations.ts'
+import * as occurrences from './occurrences.ts'
 import type { Route } from './route.ts'
-import * as runs from './runs.ts'
+import { runCreatedSchema } from './run-requests.ts'
 import * as actions from './schedule-actions.ts'
 import * as schedules from './schedules.ts'
 
@@ -180,8 +181,9 @@ export const scheduleRoutes = {
     params: id,
     query: dryRunQuery,
     body: actions.triggerSchema,
-    response: runs.runSchema,
+    response: runCreatedSchema,
     status: 201,
+    joinedStatus: 200,
     effect: 'create',
     errors: ['not_found'],
   },
@@ -192,8 +194,8 @@ export const scheduleRoutes = {
     tag: 'schedules',
     summary: 'What became of each planned time, newest first; also of a deleted schedule',
     params: id,
-    query: schedules.occurrenceListQuery,
-    response: schedules.occurrencePageSchema,
+    query: occurrences.occurrenceListQuery,
+    response: occurrences.occurrencePageSchema,
     status: 200,
     effect: 'none',
     errors: ['not_found', 'invalid_cursor'],

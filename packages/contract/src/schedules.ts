@@ -1,6 +1,6 @@
 /**
- * Schedules and their occurrences: when a job fires, what happened at each planned time. The timing is text
- * as people write it; the server compiles it and refuses what can never fire.
+ * Schedules: when a job fires. The timing is text as people write it; the server compiles it and refuses what
+ * can never fire. What happened at each planned time: occurrences.ts.
  */
 import { z } from 'zod'
 import { calendarUse } from './calendars.ts'
@@ -16,15 +16,9 @@ import {
   pageQuery,
   safeText,
 } from './common.ts'
-import { jobDefinitionSchema, retryPolicySchema } from './jobs.ts'
-import {
-  afterCompletions,
-  deliveries,
-  occurrenceOutcomes,
-  occurrenceReasons,
-  overlapPolicies,
-  scheduleStates,
-} from './states.ts'
+import { jobDefinitionSchema } from './jobs.ts'
+import { retryPolicySchema, runLimitFields } from './retry-policy.ts'
+import { afterCompletions, deliveries, overlapPolicies, scheduleStates } from './states.ts'
 
 const dayMs = 86_400_000
 
@@ -151,9 +145,21 @@ const target = {
   }),
   retry: retryPolicySchema.optional(),
   attemptTimeoutMs: jobDefinitionSchema.shape.attemptTimeoutMs.unwrap().optional(),
+  runDeadlineMs: runLimitFields.runDeadlineMs.optional(),
+  startWithinMs: runLimitFields.startWithinMs.optional(),
   delivery: z.enum(deliveries).optional(),
   queue: nameSchema.optional(),
 }
+
+/** Of the job that a handler makes: without one they have nothing to apply to. */
+const targetPolicies = [
+  'retry',
+  'attemptTimeoutMs',
+  'runDeadlineMs',
+  'startWithinMs',
+  'delivery',
+  'queue',
+] as const
 
 const ofCron = 'says how "cron" is read; give "cron" too, or leave it out'
 
@@ -184,7 +190,7 @@ export const scheduleCreateSchema = z
     if ((value.job === undefined) === (value.handler === undefined)) {
       context.addIssue({ code: 'custom', path: ['job'], message: 'give either "job" (a name) or "handler"' })
     }
-    for (const key of ['retry', 'attemptTimeoutMs', 'delivery', 'queue'] as const) {
+    for (const key of targetPolicies) {
       if (value.job !== undefined && value[key] !== undefined) {
         context.addIssue({
           code: 'custom',
@@ -357,35 +363,3 @@ export const scheduleListQuery = z.strictObject({
   jobId: idSchema.optional(),
 })
 export const schedulePageSchema = pageOf(scheduleSummarySchema)
-
-export const occurrenceSchema = z
-  .strictObject({
-    scheduleId: idSchema,
-    scheduledFor: instantSchema,
-    outcome: z.enum(occurrenceOutcomes),
-    reason: z.enum(occurrenceReasons).nullable(),
-    detail: z
-      .string()
-      .nullable()
-      .meta({ description: 'The calendar and why, or the reason given for a sleep or a pause' }),
-    missedCount: z
-      .int()
-      .meta({ description: 'Planned times that this row stands for; 1 unless an outage is summed up' }),
-    runId: idSchema.nullable(),
-    laterRunIds: z.array(idSchema).meta({
-      description: 'Newest first, at most ten: runs for this planned time by a backfill or a trigger',
-    }),
-    firedAt: instantSchema,
-    lateMs: z.int().meta({ description: 'firedAt − (scheduledFor + jitter), in ms' }),
-  })
-  .meta({ id: 'Occurrence' })
-export type Occurrence = z.infer<typeof occurrenceSchema>
-
-export const occurrenceListQuery = z.strictObject({
-  ...pageQuery,
-  outcome: z.enum(occurrenceOutcomes).optional(),
-  reason: z.enum(occurrenceReasons).optional().meta({ description: 'Why it did not run' }),
-  from: givenInstantSchema.optional(),
-  to: givenInstantSchema.optional(),
-})
-export const occurrencePageSchema = pageOf(occurrenceSchema)

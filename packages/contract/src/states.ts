@@ -22,9 +22,19 @@ export type TerminalRunState = (typeof terminalRunStates)[number]
 
 /**
  * How one attempt ended. `lost`: the worker's session ended before it reported, so what the handler did is
- * unknown. `released`: handed back unstarted or on shutdown; neither a failure nor a crash.
+ * unknown. `released`: handed back unstarted or on shutdown; neither a failure nor a crash. `expired`: the
+ * time of the run was over before the handler was called.
  */
-export const attemptOutcomes = ['succeeded', 'failed', 'timed_out', 'canceled', 'lost', 'released'] as const
+export const attemptOutcomes = [
+  'succeeded',
+  'failed',
+  'timed_out',
+  'canceled',
+  'lost',
+  'released',
+  'expired',
+  'skipped',
+] as const
 export type AttemptOutcome = (typeof attemptOutcomes)[number]
 
 /** What became of one planned time. `missed` and `skipped` carry a reason. */
@@ -54,7 +64,7 @@ export const afterCompletions = ['keep', 'delete'] as const
 export type AfterCompletion = (typeof afterCompletions)[number]
 
 /** Who asked for a run. */
-export const runSources = ['schedule', 'manual', 'trigger', 'backfill'] as const
+export const runSources = ['schedule', 'manual', 'trigger', 'backfill', 'replay'] as const
 export type RunSource = (typeof runSources)[number]
 
 export const deliveries = ['at_least_once', 'at_most_once'] as const
@@ -67,7 +77,10 @@ export type HandlerKind = (typeof handlerKinds)[number]
  * Why a run is in its state where the state alone does not say: kept with the run, shown on every surface.
  * `outcome_unknown`: an at-most-once run whose worker was lost; it may or may not have taken effect.
  * `quarantined`: its worker died three times while running it. `canceled_by_handler`: the function itself
- * called it off.
+ * called it off. `deadline_exceeded`: the time for the whole run was over. `expired`: its first attempt had
+ * not started by the time set for that. `concurrency_limit`: it came while its job was at a limit that
+ * skips. `replaced`: a newer run took its place at such a limit. In words for people: `reasonWords`
+ * (run-reasons.ts).
  */
 export const runReasons = [
   'attempts_exhausted',
@@ -77,6 +90,10 @@ export const runReasons = [
   'canceled_by_request',
   'canceled_by_handler',
   'overlap',
+  'deadline_exceeded',
+  'expired',
+  'concurrency_limit',
+  'replaced',
 ] as const
 export type RunReason = (typeof runReasons)[number]
 

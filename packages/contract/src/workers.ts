@@ -26,7 +26,7 @@ import {
   safeText,
 } from './common.ts'
 import { jobDefinitionSchema, jobUpdateSchema } from './jobs.ts'
-import { runStates } from './states.ts'
+import { deliveries, runStates } from './states.ts'
 
 /** Runs in one claim, ends in one report. */
 export const maxWorkerBatch = 500
@@ -150,7 +150,17 @@ export const claimedRunSchema = z
     jobVersion: z.int(),
     queue: z.string(),
     attempt: z.int(),
-    timeoutMs: z.int().meta({ description: 'How long the attempt may take' }),
+    timeoutMs: z.int().meta({
+      description:
+        'How long the attempt may take: the limit of one attempt, or what is left until `runDeadline`, ' +
+        'whichever is less. Cut it off then, and report `timed_out`',
+    }),
+    runDeadline: instantSchema
+      .nullable()
+      .meta({ description: 'The whole run must be over by then, with all its attempts; null: no limit' }),
+    delivery: z.enum(deliveries).meta({
+      description: '`at_most_once`: it is called this once; whatever is no success ends the run',
+    }),
     idempotencyKey: z.string(),
     scheduledFor: instantSchema.nullable(),
     traceparent: z.string(),
@@ -195,7 +205,7 @@ export const attemptReportSchema = z
     ...heldRun,
     outcome: z.enum(workerOutcomes).meta({
       description:
-        '`failed`: as `retryable` says. `timed_out`: it took longer than `timeoutMs`. `canceled`: after a ' +
+        '`failed`: as `retryable` says. `timed_out`: cut off after `timeoutMs`. `canceled`: after a ' +
         'cancel, or the function called it off. `released`: the worker stops; not counted as an attempt',
     }),
     durationMs: z.int().min(0).max(2_147_483_647),

@@ -6,7 +6,7 @@ import { BelfryError } from '@belfry/contract'
 
 /** Throws `invalid_config`. */
 export function baseUrlOf(text: string): string {
-  const fault = urlFault(text)
+  const fault = typeof text === 'string' ? urlFault(text) : 'is missing, or no text'
   if (fault === undefined) return text.replace(/\/+$/, '')
   throw new BelfryError(
     'invalid_config',

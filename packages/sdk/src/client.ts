@@ -3,25 +3,26 @@
  * typed errors included. It needs `fetch` and nothing else. Errors: `BelfryError` with a code of the
  * contract's table.
  */
-import type { Backfill, Run } from '@belfry/contract'
+import type { Backfill, Run, RunCreated, RunReceipt } from '@belfry/contract'
 import { baseUrlOf } from './base-url.ts'
+import type { BulkOptions, CancelManyBody, DeadLetterVerbs } from './bulk.ts'
+import { cancelMany, deadLettersOf } from './bulk.ts'
+import { checkClientOptions } from './check-input.ts'
+import type { Act, Change, Create, Get, List } from './client-verbs.ts'
+import { shapes } from './client-verbs.ts'
 import type { AnyJob, Job } from './functions/define-job.ts'
+import type { FollowOptions, LogEvent } from './follow-logs.ts'
+import { followLogs } from './follow-logs.ts'
 import type { EnqueueArguments } from './functions/enqueue.ts'
+import type { EnqueueManyOptions } from './functions/enqueue-many.ts'
+import { manyRequest, sendMany } from './functions/enqueue-many.ts'
 import { enqueueRequest } from './functions/enqueue.ts'
 import { registerJobs } from './functions/register.ts'
-import type { Listing, Page } from './listing.ts'
-import { listing } from './listing.ts'
+import type { Listing } from './listing.ts'
+import { type Pools, type Queues, queuesOf } from './queues.ts'
 import type { Requester } from './requester.ts'
 import { createRequester } from './requester.ts'
-import type {
-  AnswerOf,
-  BodyOf,
-  CallOptions,
-  ChangeOptions,
-  ItemOf,
-  ListRoute,
-  QueryOf,
-} from './route-types.ts'
+import type { AnswerOf, BodyOf, CallOptions, ChangeOptions, ItemOf, QueryOf } from './route-types.ts'
 import type { RetryOptions } from './transport.ts'
 import { waitForBackfill } from './wait-for-backfill.ts'
 import type { WaitOptions } from './wait-for-run.ts'
@@ -38,45 +39,6 @@ export type ClientOptions = {
   readonly retry?: RetryOptions | undefined
 }
 
-type CreateRoute =
-  | 'jobCreate'
-  | 'scheduleCreate'
-  | 'runCreate'
-  | 'keyCreate'
-  | 'tenantCreate'
-  | 'calendarCreate'
-type ChangeRoute =
-  | 'jobUpdate'
-  | 'scheduleUpdate'
-  | 'schedulePause'
-  | 'scheduleResume'
-  | 'scheduleSkip'
-  | 'scheduleSleep'
-  | 'scheduleTrigger'
-  | 'runCancel'
-  | 'backfillCreate'
-  | 'backfillPause'
-  | 'backfillCancel'
-  | 'calendarUpdate'
-type ActRoute =
-  | 'jobDelete'
-  | 'scheduleDelete'
-  | 'scheduleWake'
-  | 'backfillResume'
-  | 'keyRevoke'
-  | 'calendarDelete'
-type GetRoute = 'jobGet' | 'scheduleGet' | 'runGet' | 'backfillGet' | 'calendarGet'
-
-type Create<N extends CreateRoute> = (body: BodyOf<N>, options?: ChangeOptions) => Promise<AnswerOf<N>>
-type Change<N extends ChangeRoute> = (
-  id: string,
-  body?: BodyOf<N>,
-  options?: ChangeOptions,
-) => Promise<AnswerOf<N>>
-type Act<N extends ActRoute> = (id: string, options?: ChangeOptions) => Promise<AnswerOf<N>>
-type Get<N extends GetRoute> = (id: string, options?: CallOptions) => Promise<AnswerOf<N>>
-type List<N extends ListRoute> = (query?: QueryOf<N>, options?: CallOptions) => Listing<ItemOf<N>>
-
 export type Client = Requester & {
   readonly url: string
   whoami(options?: CallOptions): Promise<AnswerOf<'whoami'>>
@@ -88,6 +50,8 @@ export type Client = Requester & {
     get: Get<'jobGet'>
     update: Change<'jobUpdate'>
     delete: Act<'jobDelete'>
+    pause: Change<'jobPause'>
+    resume: Act<'jobResume'>
   }
   readonly schedules: {
     create: Create<'scheduleCreate'>
@@ -133,6 +97,8 @@ export type Client = Requester & {
   }
   readonly runs: {
     create: Create<'runCreate'>
+    /** Up to 1,000 in one call; each has a result of its own, or with `atomic` all or nothing. */
+    enqueueBatch: Create<'runBatch'>
     list: List<'runList'>
     /** With the newest of its attempts. */
     get: Get<'runGet'>
@@ -143,7 +109,17 @@ export type Client = Requester & {
       options?: CallOptions,
     ): Listing<ItemOf<'attemptList'>>
     cancel: Change<'runCancel'>
+    /** All that a filter means; a dry run answers the preview. */
+    cancelMany(body: CancelManyBody, options?: BulkOptions): Promise<AnswerOf<'runCancelMany'>>
+    /** What holds it back now, or why it ended as it did. */
+    explain: Get<'runExplain'>
+    /**
+     * Lines of its log as they are written, of all its attempts, and its end; connections that break are made
+     * again, and no line is missed or told twice.
+     */
+    followLogs(id: string, options?: FollowOptions): AsyncIterable<LogEvent>
   }
+  readonly deadLetters: DeadLetterVerbs
   readonly backfills: {
     list: List<'backfillList'>
     get: Get<'backfillGet'>
@@ -168,6 +144,9 @@ export type Client = Requester & {
       options?: CallOptions,
     ): Promise<AnswerOf<'calendarDays'>>
   }
+  /** Limits that several jobs share. */
+  readonly pools: Pools
+  readonly queues: Queues
   /** What an attempt of a function logged, page by page. */
   readonly logs: {
     get(id: string, query?: QueryOf<'runLog'>, options?: CallOptions): Promise<AnswerOf<'runLog'>>
@@ -181,7 +160,16 @@ export type Client = Requester & {
     register(jobs: readonly AnyJob[], options?: CallOptions): Promise<AnswerOf<'functionRegister'>>
   }
   /** Asks for a run of a job that is code; its input is checked first. Throws `invalid_request`. */
-  enqueue<Input>(job: Job<Input, unknown>, ...rest: EnqueueArguments<Input>): Promise<Run>
+  enqueue<Input>(job: Job<Input, unknown>, ...rest: EnqueueArguments<Input>): Promise<RunCreated>
+  /**
+   * Asks for a run for each input, in calls of up to 1,000, each of which is all or nothing. Every input is
+   * checked before. Throws `invalid_request`.
+   */
+  enqueueMany<Input>(
+    job: Job<Input, unknown>,
+    inputs: readonly Input[],
+    options?: EnqueueManyOptions<Input>,
+  ): Promise<readonly RunReceipt[]>
   readonly keys: { create: Create<'keyCreate'>; list: List<'keyList'>; revoke: Act<'keyRevoke'> }
   readonly tenants: { create: Create<'tenantCreate'>; list: List<'tenantList'> }
   /** Zones whose future times were computed again; needs the scope `platform`. */
@@ -192,49 +180,11 @@ export type Client = Requester & {
   waitForBackfill(id: string, options?: WaitUntilOptions<Backfill>): Promise<Backfill>
 }
 
-/** The parts of a client that come in the same shape for several nouns. */
-function shapes(requester: Requester) {
-  // The route's own types are checked at the noun; in here one name stands for many, so its arguments are
-  // widened once.
-  const ask = <N extends keyof AnswerTable>(name: N, args: object): Promise<AnswerOf<N>> =>
-    requester.request(name, args)
-  const split = ({ dryRun, ...options }: ChangeOptions = {}) => ({
-    ...options,
-    ...(dryRun === undefined ? {} : { query: { dryRun } }),
-  })
-  return {
-    create:
-      <N extends CreateRoute>(name: N): Create<N> =>
-      (body, options) =>
-        ask(name, { body, ...split(options) }),
-    change:
-      <N extends ChangeRoute>(name: N): Change<N> =>
-      (id, body, options) =>
-        ask(name, { params: { id }, body, ...split(options) }),
-    act:
-      <N extends ActRoute>(name: N): Act<N> =>
-      (id, options) =>
-        ask(name, { params: { id }, ...split(options) }),
-    get:
-      <N extends GetRoute>(name: N): Get<N> =>
-      (id, options) =>
-        ask(name, { params: { id }, ...options }),
-    list: <N extends ListRoute>(
-      name: N,
-      query: QueryOf<N> | undefined,
-      options: object,
-    ): Listing<ItemOf<N>> => {
-      const given: { readonly cursor?: string } = query ?? {}
-      const page = (cursor: string | undefined) => ask(name, { ...options, query: { ...given, cursor } })
-      return listing((cursor) => page(cursor) as Promise<unknown> as Promise<Page<ItemOf<N>>>, given.cursor)
-    },
-  }
-}
-type AnswerTable = { [N in CreateRoute | ChangeRoute | ActRoute | GetRoute | ListRoute]: AnswerOf<N> }
-
 /** The noun with the most verbs. */
-function schedulesOf(requester: Requester, parts: ReturnType<typeof shapes>): Client['schedules'] {
-  const { create, change, act, get, list } = parts
+function schedulesOf(
+  requester: Requester,
+  { create, change, act, get, list }: ReturnType<typeof shapes>,
+): Client['schedules'] {
   return {
     create: create('scheduleCreate'),
     list: (query, callOptions = {}) => list('scheduleList', query, callOptions),
@@ -256,11 +206,27 @@ function schedulesOf(requester: Requester, parts: ReturnType<typeof shapes>): Cl
   }
 }
 
+/** What schedules keep to. */
+function calendarsOf(
+  requester: Requester,
+  { create, change, act, get, list }: ReturnType<typeof shapes>,
+): Client['calendars'] {
+  return {
+    create: create('calendarCreate'),
+    list: (query, callOptions = {}) => list('calendarList', query, callOptions),
+    get: get('calendarGet'),
+    update: change('calendarUpdate'),
+    delete: act('calendarDelete'),
+    days: (id, query, callOptions = {}) =>
+      requester.request('calendarDays', { ...callOptions, params: { id }, query }),
+  }
+}
+
 /** What has to do with jobs that are code. */
 function functionsOf(
   requester: Requester,
   { list }: ReturnType<typeof shapes>,
-): Pick<Client, 'logs' | 'workers' | 'functions' | 'enqueue'> {
+): Pick<Client, 'logs' | 'workers' | 'functions' | 'enqueue' | 'enqueueMany'> {
   return {
     logs: {
       get: (id, query, callOptions = {}) =>
@@ -274,15 +240,36 @@ function functionsOf(
       const { body, ...callOptions } = await enqueueRequest(job, input, enqueueOptions)
       return requester.request('runCreate', { ...callOptions, body })
     },
+    enqueueMany: async (job, inputs, manyOptions) =>
+      sendMany(requester, await manyRequest(job, inputs, manyOptions)),
   }
 }
 
-/** Makes a client. Throws `invalid_config` for a URL that cannot be one; asks nothing of the server yet. */
+/** What limits runs. */
+function limitsOf(
+  requester: Requester,
+  { create, change, act, get, list }: ReturnType<typeof shapes>,
+): Pick<Client, 'pools' | 'queues'> {
+  return {
+    pools: {
+      create: create('poolCreate'),
+      list: (query, callOptions = {}) => list('poolList', query, callOptions),
+      get: get('poolGet'),
+      update: change('poolUpdate'),
+      delete: act('poolDelete'),
+    },
+    queues: queuesOf(requester),
+  }
+}
+
+/** Makes a client. Throws `invalid_config` for options that cannot be meant; asks the server nothing yet. */
 export function createClient(options: ClientOptions): Client {
+  checkClientOptions(options)
   const url = baseUrlOf(options.url)
+  const timeoutMs = options.timeoutMs ?? 30_000
   const requester = createRequester(url, options.apiKey, {
     fetch: options.fetch ?? globalThis.fetch,
-    timeoutMs: options.timeoutMs ?? 30_000,
+    timeoutMs,
     retry: { retries: 3, baseMs: 250, capMs: 5_000, ...options.retry },
   })
   const parts = shapes(requester)
@@ -298,17 +285,24 @@ export function createClient(options: ClientOptions): Client {
       get: get('jobGet'),
       update: change('jobUpdate'),
       delete: act('jobDelete'),
+      pause: change('jobPause'),
+      resume: act('jobResume'),
     },
     schedules: schedulesOf(requester, parts),
     runs: {
       create: create('runCreate'),
+      enqueueBatch: create('runBatch'),
       list: (query, callOptions = {}) => list('runList', query, callOptions),
       get: get('runGet'),
       attempts: (id, query, callOptions = {}) =>
         list('attemptList', query, { ...callOptions, params: { id } }),
       cancel: change('runCancel'),
+      cancelMany: (body, callOptions) => cancelMany(requester, body, callOptions),
+      explain: get('runExplain'),
+      followLogs: (id, followOptions) => followLogs(requester, id, followOptions),
     },
     ...functionsOf(requester, parts),
+    deadLetters: deadLettersOf(requester),
     backfills: {
       list: (query, callOptions = {}) => list('backfillList', query, callOptions),
       get: get('backfillGet'),
@@ -316,15 +310,8 @@ export function createClient(options: ClientOptions): Client {
       resume: act('backfillResume'),
       cancel: change('backfillCancel'),
     },
-    calendars: {
-      create: create('calendarCreate'),
-      list: (query, callOptions = {}) => list('calendarList', query, callOptions),
-      get: get('calendarGet'),
-      update: change('calendarUpdate'),
-      delete: act('calendarDelete'),
-      days: (id, query, callOptions = {}) =>
-        requester.request('calendarDays', { ...callOptions, params: { id }, query }),
-    },
+    calendars: calendarsOf(requester, parts),
+    ...limitsOf(requester, parts),
     keys: {
       create: create('keyCreate'),
       list: (query, callOptions = {}) => list('keyList', query, callOptions),
@@ -335,7 +322,7 @@ export function createClient(options: ClientOptions): Client {
       list: (query, callOptions = {}) => list('tenantList', query, callOptions),
     },
     replans: { list: (query, callOptions = {}) => list('replanList', query, callOptions) },
-    waitForRun: (id, waitOptions) => waitForRun(requester, id, waitOptions),
+    waitForRun: (id, waitOptions) => waitForRun(requester, id, waitOptions, timeoutMs),
     waitForBackfill: (id, waitOptions) => waitForBackfill(requester, id, waitOptions),
   }
 }

@@ -18,8 +18,10 @@ export type {
   LogFunction,
 } from './functions/define-job.ts'
 export type { EnqueueArguments, EnqueueOptions } from './functions/enqueue.ts'
+export type { EnqueueManyOptions } from './functions/enqueue-many.ts'
 export { cancel, fail, retryAfter } from './functions/outcomes.ts'
 export type { InputOf, OutputOf, StandardSchema } from './functions/standard-schema.ts'
+export type { FollowOptions, LogEvent } from './follow-logs.ts'
 export type { Listing, Page } from './listing.ts'
 export type { Answer } from './requester.ts'
 export type {

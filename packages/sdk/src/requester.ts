@@ -6,6 +6,9 @@
 import type { Route, RouteName } from '@belfry/contract'
 import { BelfryError, routes } from '@belfry/contract'
 import { unexpectedAnswer } from './answer-errors.ts'
+import { checkArgument, jsonOf, printable, token } from './check-input.ts'
+import type { ServerEvent } from './server-events.ts'
+import { openEvents } from './server-events.ts'
 import type { AnswerOf, RequestArguments } from './route-types.ts'
 import type { HttpAnswer, TransportOptions } from './transport.ts'
 import { send } from './transport.ts'
@@ -24,6 +27,15 @@ export type Answer<T> = {
 export type Requester = {
   /** Sends a request to a route and answers with data and headers. */
   call<N extends RouteName>(name: N, args?: RequestArguments<N>): Promise<Answer<AnswerOf<N>>>
+  /**
+   * Opens a stream of events and hands it on, event by event, until it ends; nothing is tried again here.
+   * Throws as `call`, and `server_unreachable` where the connection breaks or falls silent.
+   */
+  events<N extends RouteName>(
+    name: N,
+    args: RequestArguments<N>,
+    lastEventId?: string,
+  ): AsyncGenerator<ServerEvent, void>
   /** As `call`, data only. */
   request<N extends RouteName>(name: N, args?: RequestArguments<N>): Promise<AnswerOf<N>>
 }
@@ -41,10 +53,11 @@ type LooseArguments = {
 function fillPath(path: string, params: Readonly<Record<string, string>>): string {
   return path.replace(/:(\w+)/g, (_whole, name: string) => {
     const value = params[name]
-    if (value !== undefined && value !== '' && value !== '.' && value !== '..')
-      return encodeURIComponent(value)
-    throw new BelfryError('invalid_request', `The path ${path} needs "${name}"; give it in \`params\`.`, {
-      errors: [{ pointer: `/params/${name}`, message: 'is missing' }],
+    if (typeof value === 'string' && !['', '.', '..'].includes(value))
+      return encodeURIComponent(value.toWellFormed())
+    const message = value === undefined || value === '' ? 'is missing' : 'is not a text that can be an id'
+    throw new BelfryError('invalid_request', `The path ${path} needs "${name}", which ${message}.`, {
+      errors: [{ pointer: `/params/${name}`, message }],
     })
   })
 }
@@ -66,6 +79,13 @@ function headersOf(route: Route, args: LooseArguments, apiKey: string | undefine
   if (route.body !== undefined) headers['content-type'] = 'application/json'
   if (route.effect === 'create') headers['idempotency-key'] = args.idempotencyKey ?? crypto.randomUUID()
   if (args.ifMatch !== undefined) headers['if-match'] = args.ifMatch
+  for (const [name, rule] of [
+    ['idempotency-key', token],
+    ['if-match', printable],
+  ] as const) {
+    const value = headers[name]
+    if (value !== undefined) checkArgument('The request', `/headers/${name}`, value, rule)
+  }
   return headers
 }
 
@@ -99,7 +119,8 @@ export function createRequester(
         method: route.method,
         url,
         headers: headersOf(route, loose, apiKey),
-        body: route.body === undefined ? undefined : JSON.stringify(loose.body ?? {}),
+        body:
+          route.body === undefined ? undefined : jsonOf(`${route.method} ${route.path}`, loose.body ?? {}),
         signal: loose.signal,
       },
       transport,
@@ -113,5 +134,16 @@ export function createRequester(
       replayed: answer.headers.get('idempotency-replayed') === 'true',
     }
   }
-  return { call, request: async (name, args) => (await call(name, args)).data }
+  function events<N extends RouteName>(name: N, args: RequestArguments<N>, lastEventId?: string) {
+    const route: Route = routes[name]
+    const loose: LooseArguments = args
+    const url = `${baseUrl}${fillPath(route.path, loose.params ?? {})}${writeQuery(loose.query ?? {})}`
+    const headers = {
+      ...headersOf(route, loose, apiKey),
+      accept: 'text/event-stream',
+      ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
+    }
+    return openEvents({ method: route.method, url, headers, signal: loose.signal }, transport)
+  }
+  return { call, events, request: async (name, args) => (await call(name, args)).data }
 }

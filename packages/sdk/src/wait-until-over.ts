@@ -1,9 +1,10 @@
 /**
- * Waits until something has come to its end by asking for it again and again: soon at first, so that what is
- * short is seen at once, then less and less often. Failures that may pass are ridden out until the time
- * limit.
+ * Waits until something has come to its end. Where the server can hold a request until then, it is asked once
+ * in many seconds; else again and again: soon at first, so that what is short is seen at once, then less and
+ * less often. Failures that may pass are ridden out until the time limit.
  */
 import { BelfryError } from '@belfry/contract'
+import { aDuration, aFunction, anObject, checkOptions } from './check-input.ts'
 import { pause } from './transport.ts'
 
 export type WaitUntilOptions<Thing> = {
@@ -17,6 +18,11 @@ export type WaitUntilOptions<Thing> = {
 /** How to look at the thing that is waited for. */
 export type WaitedFor<Thing> = {
   readonly read: () => Promise<Thing>
+  /** How to be answered when it is over, or after a while as it is then. */
+  readonly hold?: {
+    readonly longestMs: number
+    readonly read: (waitMs: number) => Promise<Thing>
+  }
   readonly isOver: (thing: Thing) => boolean
   /** Differs where a change is worth telling. */
   readonly mark: (thing: Thing) => string
@@ -25,18 +31,24 @@ export type WaitedFor<Thing> = {
 }
 
 const firstPauseMs = 100
+const waitRules = { timeoutMs: aDuration, signal: anObject, onChange: aFunction }
 const longestPauseMs = 2_000
 
 /** Resolves with the thing as it ended, whatever its end. Throws `wait_timeout`, or the signal's reason. */
 export async function waitUntilOver<Thing>(
-  { read, isOver, mark, lateWords }: WaitedFor<Thing>,
+  waited: WaitedFor<Thing>,
   options: WaitUntilOptions<Thing>,
 ): Promise<Thing> {
+  const { isOver, mark, lateWords } = waited
+  checkOptions('The wait', 'invalid_request', options, waitRules)
   const deadline = options.timeoutMs === undefined ? Infinity : performance.now() + options.timeoutMs
+  const look = lookAt(waited)
   let seen = ''
   let last: Thing | undefined
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 1.5)) {
-    last = (await orUndefined(read, last !== undefined)) ?? last
+    const askedMs = performance.now()
+    const { thing, heldMs } = await look(last, deadline - askedMs)
+    last = thing ?? last
     if (last !== undefined) {
       const now = mark(last)
       if (now !== seen) options.onChange?.(last)
@@ -45,7 +57,30 @@ export async function waitUntilOver<Thing>(
     }
     const leftMs = deadline - performance.now()
     if (leftMs <= 0) throw new BelfryError('wait_timeout', lateWords(last))
-    await pause(Math.min(pauseMs, leftMs), options.signal)
+    // a server that held the request has waited for us; one that answers early is about to stop
+    const waitedMs = performance.now() - askedMs
+    if (heldMs === 0 || waitedMs < heldMs / 2) await pause(Math.min(pauseMs, leftMs), options.signal)
+  }
+}
+
+/** Looks at once the first time, and from then on by a held request, while the server knows those. */
+function lookAt<Thing>({ read, hold }: WaitedFor<Thing>) {
+  let holds = hold !== undefined
+  return async (
+    last: Thing | undefined,
+    leftMs: number,
+  ): Promise<{ thing: Thing | undefined; heldMs: number }> => {
+    if (hold === undefined || !holds || last === undefined)
+      return { thing: await orUndefined(read, last !== undefined), heldMs: 0 }
+    const heldMs = Math.max(0, Math.floor(Math.min(hold.longestMs, leftMs)))
+    try {
+      return { thing: await orUndefined(() => hold.read(heldMs), true), heldMs }
+    } catch (error) {
+      if (!(error instanceof BelfryError) || error.code !== 'not_found') throw error
+      // an older server has no such route; if it is the thing that is gone, the plain look says so
+      holds = false
+      return { thing: await orUndefined(read, true), heldMs: 0 }
+    }
   }
 }
 

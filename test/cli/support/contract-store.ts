@@ -2,19 +2,22 @@
 // the API's shapes. Runs do not move by themselves: a test says how each one goes.
 import {
   BelfryError,
-  type Attempt,
   type Backfill,
   type Calendar,
   type Job,
   type Key,
   type Occurrence,
+  type Pool,
   type RouteName,
   type Run,
   type Schedule,
   type Tenant,
 } from '@belfry/contract'
 import { newBackfill, somePreview } from './contract-backfill.ts'
+import * as letters from './contract-dead-letter.ts'
+import { newPool, queueOf, queueSummaryOf, tenantLimitOf } from './contract-limits.ts'
 import { calendarSummary, changedCalendar, newCalendar, someDays } from './contract-calendar.ts'
+import { madeAt, newJob, newKey, newRun, nextId } from './contract-records.ts'
 import { newSchedule } from './contract-schedule.ts'
 
 type Asked = {
@@ -24,8 +27,6 @@ type Asked = {
 }
 type Fields = Record<string, unknown>
 
-const madeAt = '2026-11-29T12:00:00.000Z'
-
 type Tables = {
   readonly jobs: Map<string, Job>
   readonly schedules: Map<string, Schedule>
@@ -34,6 +35,7 @@ type Tables = {
   readonly tenants: Map<string, Tenant>
   readonly backfills: Map<string, Backfill>
   readonly calendars: Map<string, Calendar>
+  readonly pools: Map<string, Pool>
   readonly occurrences: Occurrence[]
 }
 
@@ -46,96 +48,11 @@ export type Store = Tables & {
   addKey(name: string, more?: Partial<Key>): Key
   addBackfill(more?: Partial<Backfill>): Backfill
   addCalendar(name: string, more?: Partial<Calendar>): Calendar
+  addPool(name: string, more?: Partial<Pool>): Pool
 }
-
-let lastId = 0
-export function nextId(): string {
-  lastId += 1
-  return `019ad0c1-0000-7000-8000-${lastId.toString(16).padStart(12, '0')}`
-}
-
-export const attempt = (more: Partial<Attempt> = {}): Attempt => ({
-  number: 1,
-  outcome: 'succeeded',
-  startedAt: '2026-11-29T12:00:01.000Z',
-  endedAt: '2026-11-29T12:00:01.120Z',
-  durationMs: 120,
-  error: null,
-  httpStatus: 200,
-  response: 'ok',
-  responseTruncated: false,
-  responseCapBytes: 16_384,
-  result: null,
-  retryAt: null,
-  workerId: null,
-  leaseEpoch: 1,
-  progress: null,
-  ...more,
-})
-
-const job = (name: string, more: Partial<Job>): Job => ({
-  id: nextId(),
-  name,
-  description: '',
-  version: 1,
-  handler: { kind: 'http', url: 'https://example.com/hook', method: 'POST', headers: {} },
-  retry: { maxAttempts: 3, backoff: 'exponential', baseMs: 1_000, capMs: 300_000, jitter: 'full' },
-  attemptTimeoutMs: 60_000,
-  delivery: 'at_least_once',
-  queue: 'default',
-  priority: 0,
-  createdAt: madeAt,
-  updatedAt: madeAt,
-  ...more,
-})
 
 const schedule = (name: string, more: Partial<Schedule>): Schedule =>
   newSchedule({ id: nextId(), jobId: nextId(), name, job: name, ...more })
-
-const run = (more: Partial<Run>): Run => {
-  const id = nextId()
-  return {
-    id,
-    jobId: nextId(),
-    job: 'report',
-    jobVersion: 1,
-    scheduleId: null,
-    scheduledFor: null,
-    source: 'manual',
-    state: 'pending',
-    reason: null,
-    queue: 'default',
-    priority: 0,
-    delivery: 'at_least_once',
-    attempts: 0,
-    maxAttempts: 3,
-    idempotencyKey: id,
-    createdAt: madeAt,
-    dueAt: madeAt,
-    nextAttemptAt: null,
-    startedAt: null,
-    finishedAt: null,
-    lateMs: null,
-    cancelRequested: false,
-    input: null,
-    attemptList: [],
-    attemptsTotal: more.attemptList?.length ?? 0,
-    ...more,
-  }
-}
-
-const key = (name: string, more: Partial<Key>): Key => ({
-  id: nextId(),
-  name,
-  prefix: 'blf_abcd',
-  scopes: ['read'],
-  queues: null,
-  createdAt: madeAt,
-  expiresAt: null,
-  revokedAt: null,
-  lastUsedAt: null,
-  ...more,
-})
 
 function page<T>(items: readonly T[], query: Readonly<Record<string, unknown>>) {
   const limit = Number(query['limit'])
@@ -149,7 +66,17 @@ function need<T>(found: T | undefined, what: string): T {
   return found
 }
 
-function withoutAttempts({ input: _input, attemptList: _attempts, attemptsTotal: _total, ...summary }: Run) {
+/** As lists show it. */
+function runSummary({
+  input: _input,
+  attemptList: _attempts,
+  attemptsTotal: _total,
+  timeline: _timeline,
+  cancelReason: _reason,
+  replayOf: _of,
+  replayedAs: _as,
+  ...summary
+}: Run) {
   return summary
 }
 
@@ -216,7 +143,11 @@ const accessAnswers = ({ tenants, keys }: Tables): Answers => ({
   },
   tenantList: ({ query }) => page([...tenants.values()], query),
   keyCreate: ({ fields, query }) => {
-    const made = put(keys, key(String(fields['name']), { scopes: fields['scopes'] as Key['scopes'] }), query)
+    const made = put(
+      keys,
+      newKey(String(fields['name']), { scopes: fields['scopes'] as Key['scopes'] }),
+      query,
+    )
     return { ...made, secret: query['dryRun'] === true ? null : 'blf_secret_zyxwvutsrqponmlkjihgfedcba' }
   },
   keyList: ({ query }) => page([...keys.values()], query),
@@ -226,19 +157,33 @@ const accessAnswers = ({ tenants, keys }: Tables): Answers => ({
 const jobAnswers = ({ jobs }: Tables): Answers => ({
   jobCreate: ({ fields, query }) => {
     checkFree(jobs, String(fields['name']), 'job')
-    return put(jobs, job(String(fields['name']), fields), query)
+    return put(jobs, newJob(String(fields['name']), fields), query)
   },
   jobList: ({ query }) => page(matching(jobs, query, 'name').map(withoutHeaders), query),
   jobGet: ({ id }) => need(jobs.get(id), 'job'),
   jobUpdate: (asked) => {
     const before = need(jobs.get(asked.id), 'job')
-    const retry = { ...before.retry, ...(asked.fields['retry'] as Fields | undefined) }
+    const given: Partial<Job['retry']> = asked.fields['retry'] ?? {}
+    const leavesList = given.backoff !== undefined && given.backoff !== 'list'
+    const retry = { ...before.retry, ...(leavesList ? { delaysMs: [] } : {}), ...said(given) }
     return change(jobs, asked, 'job', { ...asked.fields, retry, version: before.version + 1 })
   },
   jobDelete: (asked) => remove(jobs, asked, 'job'),
+  jobPause: (asked) =>
+    change(jobs, asked, 'job', { paused: { reason: asked.fields['reason'], since: madeAt } }),
+  jobResume: (asked) => change(jobs, asked, 'job', { paused: null }),
 })
 
-const fieldsOfJob = ['handler', 'retry', 'attemptTimeoutMs', 'delivery', 'queue', 'ifPast']
+const fieldsOfJob = [
+  'handler',
+  'retry',
+  'attemptTimeoutMs',
+  'runDeadlineMs',
+  'startWithinMs',
+  'delivery',
+  'queue',
+  'ifPast',
+]
 
 const scheduleAnswers = ({ schedules, runs, occurrences, backfills }: Tables): Answers => ({
   scheduleCreate: ({ fields, query }) => {
@@ -289,7 +234,7 @@ const scheduleAnswers = ({ schedules, runs, occurrences, backfills }: Tables): A
     const found = need(schedules.get(id), 'schedule')
     const scheduledFor = (fields['scheduledFor'] ?? null) as Run['scheduledFor']
     const parts = { job: found.job, jobId: found.jobId, scheduleId: id, scheduledFor }
-    return put(runs, run({ ...parts, source: 'trigger' }), query)
+    return { ...put(runs, newRun({ ...parts, source: 'trigger' }), query), ...firstAsked }
   },
   occurrenceList: ({ id, query }) => {
     const wanted = query['outcome'] ?? undefined
@@ -298,21 +243,55 @@ const scheduleAnswers = ({ schedules, runs, occurrences, backfills }: Tables): A
   },
 })
 
+/** What the answer to a request says of it besides its run. */
+const firstAsked = { duplicate: false, duplicateOf: null, gathered: null }
+
+function askedRun(
+  { jobs, runs }: Pick<Tables, 'jobs' | 'runs'>,
+  fields: Fields,
+  query: Readonly<Fields>,
+): Run {
+  const found = [...jobs.values()].find((item) => item.name === fields['job'])
+  const made = need(found, `job "${String(fields['job'])}"`)
+  const dueAt = typeof fields['runAt'] === 'string' ? fields['runAt'] : madeAt
+  const limit = (field: 'startWithinMs' | 'runDeadlineMs'): string | null => {
+    const ms = fields[field] === undefined ? made[field] : fields[field]
+    return typeof ms === 'number' ? new Date(Date.parse(dueAt) + ms).toISOString() : null
+  }
+  const limits = { startBy: limit('startWithinMs'), runDeadline: limit('runDeadlineMs') }
+  return put(runs, newRun({ job: made.name, jobId: made.id, dueAt, ...limits }), query)
+}
+
 const runAnswers = ({ jobs, runs }: Tables): Answers => ({
-  runCreate: ({ fields, query }) => {
-    const found = [...jobs.values()].find((item) => item.name === fields['job'])
-    const made = need(found, `job "${String(fields['job'])}"`)
-    const dueAt = typeof fields['runAt'] === 'string' ? fields['runAt'] : madeAt
-    return put(runs, run({ job: made.name, jobId: made.id, dueAt }), query)
+  runCreate: ({ fields, query }) => ({ ...askedRun({ jobs, runs }, fields, query), ...firstAsked }),
+  runBatch: ({ fields, query }) => {
+    const results = (fields['items'] as Fields[]).map((item) => {
+      const { id, job: name, dueAt } = askedRun({ jobs, runs }, item, query)
+      return { run: { id, job: name, dueAt, ...firstAsked }, error: null }
+    })
+    return { results, created: results.length, duplicates: 0, gathered: 0, refused: 0 }
   },
   runList: ({ query }) => {
     const states = query['state'] as string[] | undefined
     const items = matching(runs, query, 'jobId', 'scheduleId')
-    return page(items.filter((item) => states?.includes(item.state) ?? true).map(withoutAttempts), query)
+    return page(items.filter((item) => states?.includes(item.state) ?? true).map(runSummary), query)
   },
   runGet: ({ id }) => need(runs.get(id), 'run'),
+  // it does not wait, as a server that is about to stop
+  runWait: ({ id }) => need(runs.get(id), 'run'),
   attemptList: ({ id, query }) => page(need(runs.get(id), 'run').attemptList.toReversed(), query),
   runCancel: (asked) => change(runs, asked, 'run', { state: 'canceled', reason: 'canceled_by_request' }),
+  runCancelMany: () => letters.noneCanceled,
+  deadLetterList: ({ query }) => page([...runs.values()].map(letters.deadLetterOf), query),
+  deadLetterGroups: () => letters.noGroups,
+  deadLetterGet: ({ id }) => {
+    const found = need(runs.get(id), 'dead letter')
+    return { ...letters.deadLetterOf(found), run: found }
+  },
+  deadLetterReplay: ({ id }) => letters.replayOf(need(runs.get(id), 'dead letter')),
+  deadLetterReplayMany: () => letters.noneReplayed,
+  deadLetterDelete: ({ id }) => letters.deadLetterOf(need(runs.get(id), 'dead letter')),
+  deadLetterDeleteMany: () => letters.noneDeleted,
 })
 
 const backfillAnswers = ({ backfills, schedules }: Tables): Answers => ({
@@ -349,6 +328,24 @@ const calendarAnswers = ({ calendars }: Tables): Answers => ({
   calendarDelete: (asked) => remove(calendars, asked, 'calendar'),
 })
 
+const limitAnswers = ({ pools }: Tables): Answers => ({
+  poolCreate: ({ fields, query }) => {
+    const name = String(fields['name'])
+    checkFree(pools, name, 'pool')
+    return put(pools, newPool({ ...fields, id: nextId(), name }), query)
+  },
+  poolList: ({ query }) => page(matching(pools, query, 'name'), query),
+  poolGet: ({ id }) => need(pools.get(id), 'pool'),
+  poolUpdate: (asked) => change(pools, asked, 'pool', asked.fields),
+  poolDelete: (asked) => remove(pools, asked, 'pool'),
+  tenantLimitGet: () => tenantLimitOf({ runLimit: 50 }),
+  tenantLimitSet: ({ fields }) => tenantLimitOf({ runLimit: fields['runLimit'] as number | null }),
+  queueList: () => ({ items: [queueSummaryOf('default', null)] }),
+  queueGet: ({ id }) => queueOf(id, null),
+  queuePause: ({ id, fields }) => queueSummaryOf(id, String(fields['reason'])),
+  queueResume: ({ id }) => queueSummaryOf(id, null),
+})
+
 export function createStore(): Store {
   const tables: Tables = {
     jobs: new Map(),
@@ -358,6 +355,7 @@ export function createStore(): Store {
     tenants: new Map(),
     backfills: new Map(),
     calendars: new Map(),
+    pools: new Map(),
     occurrences: [],
   }
   const answers: Answers = {
@@ -367,6 +365,7 @@ export function createStore(): Store {
     ...runAnswers(tables),
     ...backfillAnswers(tables),
     ...calendarAnswers(tables),
+    ...limitAnswers(tables),
   }
   return {
     ...tables,
@@ -379,11 +378,12 @@ export function createStore(): Store {
       const version = (data as Fields | undefined)?.['version']
       return typeof version === 'number' ? `"${version}"` : undefined
     },
-    addJob: (name, more = {}) => put(tables.jobs, job(name, more)),
+    addJob: (name, more = {}) => put(tables.jobs, newJob(name, more)),
     addSchedule: (name, more = {}) => put(tables.schedules, schedule(name, more)),
-    addRun: (more = {}) => put(tables.runs, run(more)),
-    addKey: (name, more = {}) => put(tables.keys, key(name, more)),
+    addRun: (more = {}) => put(tables.runs, newRun(more)),
+    addKey: (name, more = {}) => put(tables.keys, newKey(name, more)),
     addCalendar: (name, more = {}) => put(tables.calendars, newCalendar({ id: nextId(), name, ...more })),
+    addPool: (name, more = {}) => put(tables.pools, newPool({ id: nextId(), name, ...more })),
     addBackfill: (more = {}) =>
       put(
         tables.backfills,

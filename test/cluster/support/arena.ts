@@ -49,6 +49,8 @@ export interface Arena {
   client(name?: string): Client
   /** One request, without the retries of a client. */
   call(node: NodeProcess, method: string, path: string, body?: object, key?: string): Promise<Answer>
+  /** A key with every right in a tenant of this name, which is made where it is missing. */
+  keyOf(tenant: string): Promise<string>
   /** A connection of the superuser to look with. The caller ends it. */
   connect(): Promise<pg.Client>
   /** One statement of the superuser, on a connection of its own. */
@@ -98,7 +100,8 @@ async function openArena(
   const server = await openServer(dataDir)
   defer(server.stopPostgres)
   await migrate(server.postgres().adminConnection, { log: () => undefined, runtimeLogin: 'belfry' })
-  const apiKey = await makeKey(server.postgres())
+  const keyOf = (tenant: string): Promise<string> => makeKey(server.postgres(), tenant)
+  const apiKey = await keyOf('chaos')
   const ledger = await startLedger()
   defer(ledger.close)
   const { postgres, databaseUrl, ...rest } = server
@@ -117,6 +120,7 @@ async function openArena(
     ...rest,
     databaseUrl,
     dataDir,
+    keyOf,
     get postgres() {
       return postgres()
     },
@@ -174,10 +178,10 @@ async function openServer(dataDir: string) {
   }
 }
 
-async function makeKey(postgres: EmbeddedPostgres): Promise<string> {
+async function makeKey(postgres: EmbeddedPostgres, tenant: string): Promise<string> {
   const db = openDatabase({ connection: postgres.connection, clock: realClock, random: realRandom })
   const parts = { db, ids: createSystemIds(), mint: keyMint }
-  const { key } = await bootstrapTenant(parts, { tenant: 'chaos', keyName: 'chaos', scopes: ['admin'] })
+  const { key } = await bootstrapTenant(parts, { tenant, keyName: tenant, scopes: ['admin'] })
   await db.close()
   return key
 }

@@ -51,7 +51,7 @@ export function nextSecond(leadMs: number): number {
  * for the checker to tell. Answers a connection to look with, which outlives restarts of Postgres only by
  * being made again.
  */
-export async function untilQuiet(arena: Arena, untilMs: number): Promise<pg.Client> {
+export async function untilQuiet(arena: Pick<Arena, 'connect'>, untilMs: number): Promise<pg.Client> {
   let sql = await arena.connect()
   while (Date.now() < untilMs) {
     const left = await countWork(sql).catch(async () => {

@@ -66,8 +66,11 @@ describe('the table', () => {
   })
 
   it('offers no secret as the value of a flag', () => {
+    // the first names a file; the keys of the others tell runs apart, as `key` of the API's fields
+    const harmless = ['key-file', 'dedupe-key', 'concurrency-key', 'key-limit', 'rate-key']
     const names = commandTable.flatMap(flagsOf).map((flag) => flag.name)
-    expect(names.filter((name) => /key|token|secret|password/.test(name) && name !== 'key-file')).toEqual([])
+    const suspect = names.filter((name) => /key|token|secret|password/.test(name))
+    expect(suspect.filter((name) => !harmless.includes(name))).toEqual([])
   })
 })
 

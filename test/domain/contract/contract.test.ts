@@ -117,7 +117,10 @@ describe('defaults', () => {
       backoff: 'exponential',
       baseMs: 1_000,
       capMs: 300_000,
+      delaysMs: [],
       jitter: 'full',
+      retryOn: [],
+      neverRetryOn: [],
     })
     expect(jobUpdateSchema.parse({})).toEqual({})
     expect(jobUpdateSchema.parse({ retry: { maxAttempts: 9 } })).toEqual({ retry: { maxAttempts: 9 } })
@@ -180,13 +183,14 @@ describe('the route table', () => {
       expect(seen.has(place), place).toBe(false)
       seen.add(place)
       expect(['any_key', ...scopes]).toContain(route.scope)
-      expect(route.path).toMatch(/^\/v1\/[a-z]+(?:\/:id)?(?:\/[a-z]+)?$/)
+      expect(route.path).toMatch(/^\/v1\/[a-z-]+(?:\/:(?:id|queue))?(?:\/[a-z]+){0,2}$/)
       const asks = route.method === 'GET' || name === 'schedulePreview'
       expect(route.effect === 'none', name).toBe(asks)
       // what workers call is no act of a person that could be tried first
       const tries = route.effect !== 'none' && route.tag !== 'workers'
       expect(tries, name).toBe(route.query !== undefined && 'dryRun' in route.query.shape)
-      expect(route.path.includes(':id'), name).toBe(route.params !== undefined)
+      const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, param]) => param)
+      expect(Object.keys(route.params?.shape ?? {}), name).toEqual(inPath)
       expect(!route.path.includes(':id') || isFound(route), name).toBe(true)
       expect(route.status !== 201 || route.effect === 'create', name).toBe(true)
       for (const code of documentedErrors(route)) expect(errorTable).toHaveProperty(code)

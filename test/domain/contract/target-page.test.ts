@@ -6,7 +6,8 @@ import { expect, it } from 'vitest'
 const text = (file: string) => readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8')
 const source = (file: string) => text(`packages/server/src/${file}`)
 
-const codesIn = (body: string, pattern: RegExp) => [...body.matchAll(pattern)].map(([, code = '']) => code)
+const codesIn = (body: string, pattern: RegExp) =>
+  [...body.matchAll(pattern)].flatMap(([, ...codes]) => codes.filter((code) => code !== undefined))
 
 function codesOfAttempts(): Set<string> {
   const union = /export type EgressErrorCode =([\s\S]*?)\n\n/.exec(source('ports/egress.ts'))?.[1] ?? ''
@@ -16,8 +17,11 @@ function codesOfAttempts(): Set<string> {
     'engine/rescuer.ts',
     'adapters/handlers/http/status-verdict.ts',
     'adapters/handlers/http/http-handler.ts',
-  ].flatMap((file) => codesIn(source(file), /\b(?:code|errorCode): '([a-z_]+)'/g))
-  const codes = new Set([...codesIn(union, /'([a-z_]+)'/g), ...literals])
+  ].flatMap((file) => codesIn(source(file), /\b(?:code|errorCode): (?:\w+ \? '([a-z_]+)' : )?'([a-z_]+)'/g))
+  // the reason of a run that ends because its time is over is the code as well
+  const overdue = /export type Overdue = (.*)/.exec(source('domain/run-limits.ts'))?.[1] ?? ''
+  const unions = [union, overdue].flatMap((text) => codesIn(text, /'([a-z_]+)'/g))
+  const codes = new Set([...unions, ...literals])
   // what the handler answers after its timeout is recorded as the engine's own code, whatever it says
   codes.delete('timed_out')
   return codes

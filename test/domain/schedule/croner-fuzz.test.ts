@@ -7,7 +7,7 @@
 
 import { Cron } from 'croner'
 import { expect, test } from 'vitest'
-import { type Draw, drawer, seedOf } from './fuzz-draws.ts'
+import { type Draw, drawer, seedOf } from '../../support/random-draws.ts'
 import { compiled, cronSpec, iso, zone } from './schedule-fixtures.ts'
 
 const RUNS = 2_500

@@ -13,7 +13,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { describeNeeding } from '../../support/needs.ts'
 import { buildQuartzPeer, type QuartzPeer, type QuartzQuestion } from '../../support/quartz-peer.ts'
-import { type Draw, drawer, pick, seedOf } from './fuzz-draws.ts'
+import { type Draw, drawer, pick, seedOf } from '../../support/random-draws.ts'
 import { compiled, faultsOf, instant, iso, zone } from './schedule-fixtures.ts'
 
 const EXPRESSIONS = 4_000

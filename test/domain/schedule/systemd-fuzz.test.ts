@@ -15,7 +15,7 @@
 import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { describeNeeding } from '../../support/needs.ts'
-import { type Draw, drawer, pick, seedOf } from './fuzz-draws.ts'
+import { type Draw, drawer, pick, seedOf } from '../../support/random-draws.ts'
 import { compiled, faultsOf, instant, iso, zone } from './schedule-fixtures.ts'
 
 const ROUNDS = 60

@@ -8,6 +8,7 @@ import { UsageError } from '../exit-codes.ts'
 import { jobShape, jobSummaryShape, targetWords } from '../output/shapes.ts'
 import { findJob, isId } from '../resolve-name.ts'
 import type { Call } from '../command.ts'
+import { gatheringFieldFlags, gatheringFlags, gatheringFromFlags } from './gathering-flags.ts'
 import {
   handlerFlags,
   handlerForUpdate,
@@ -17,18 +18,23 @@ import {
   policyFlags,
   retryFromFlags,
 } from './job-flags.ts'
+import { limitFieldFlags, limitFlags, limitsFromFlags } from './limit-flags.ts'
 import { given, listFlags, pageQuery, printList, sayChange } from './shared.ts'
 
 const jobArgument = { name: 'job', summary: 'Name or id of the job' }
 const ownFlags: readonly FlagSpec[] = [
   ...handlerFlags,
   ...policyFlags,
+  ...gatheringFlags,
+  ...limitFlags,
   { name: 'priority', value: 'number', summary: 'Higher runs earlier; -100 to 100, 0 if left out' },
   { name: 'description', value: 'text', summary: 'What it is for' },
 ]
 
 const ownFieldFlags: Readonly<Record<string, string>> = {
   ...jobFieldFlags,
+  ...gatheringFieldFlags,
+  ...limitFieldFlags,
   '/priority': '--priority',
   '/description': '--description',
 }
@@ -42,6 +48,8 @@ async function create(call: Call): Promise<undefined> {
     name: required(call, 'name'),
     handler,
     ...policiesFromFlags(call),
+    ...gatheringFromFlags(call),
+    ...limitsFromFlags(call, undefined),
     ...given({
       retry: retryFromFlags(call),
       priority: priority(call),
@@ -68,6 +76,8 @@ async function update(call: Call): Promise<undefined> {
   const read = touchesHandler ? await client.call('jobGet', { params: { id: found.id } }) : undefined
   const body = {
     ...policiesFromFlags(call),
+    ...gatheringFromFlags(call),
+    ...limitsFromFlags(call, found),
     ...given({
       handler: read === undefined ? undefined : await handlerForUpdate(call, read.data.handler),
       retry: retryFromFlags(call),
@@ -111,6 +121,23 @@ async function remove(call: Call): Promise<undefined> {
   )
 }
 
+async function pause(call: Call): Promise<undefined> {
+  const client = await call.client()
+  const found = await findJob(client, required(call, 'job'))
+  const reason = call.flags.text('reason')
+  const job = await client.jobs.pause(found.id, given({ reason }), { dryRun: call.dryRun })
+  call.printer.row(job, jobShape)
+  sayChange(call, `Paused the job ${job.name}; what runs goes on.`, `belfry job resume ${job.name}`)
+}
+
+async function resume(call: Call): Promise<undefined> {
+  const client = await call.client()
+  const found = await findJob(client, required(call, 'job'))
+  const job = await client.jobs.resume(found.id, { dryRun: call.dryRun })
+  call.printer.row(job, jobShape)
+  sayChange(call, `Resumed the job ${job.name}.`, `belfry run list --job ${job.name}`)
+}
+
 export const jobCommands: readonly Command[] = [
   {
     noun: 'job',
@@ -129,6 +156,21 @@ export const jobCommands: readonly Command[] = [
         words: 'Five tries of at most 30 seconds, with a header',
         command:
           "belfry job create report --http https://example.com/report --header 'X-Team: billing' --max-attempts 5 --timeout 30s",
+      },
+      {
+        words: 'Wait 10 s, then 1 m, then 10 m between tries; give up after an hour in all',
+        command:
+          'belfry job create sync --http https://example.com/sync --retry-delays 10s,1m,10m --max-attempts 20 --run-deadline 1h',
+      },
+      {
+        words: 'Only try again where the target is busy, and drop runs that nobody starts within a minute',
+        command:
+          'belfry job create quote --http https://example.com/quote --retry-on http_429,http_5xx --start-within 1m',
+      },
+      {
+        words: 'Five at once, one at a time for each customer',
+        command:
+          'belfry job create sync --http https://example.com/sync --concurrency 5 --concurrency-key customerId',
       },
       {
         words: 'Run a function that workers of the SDK have',
@@ -176,6 +218,31 @@ export const jobCommands: readonly Command[] = [
       },
     ],
     run: update,
+  },
+  {
+    noun: 'job',
+    verb: 'pause',
+    summary: 'Start no more runs of a job; what runs goes on, what is asked for waits',
+    arguments: [jobArgument],
+    flags: [{ name: 'reason', value: 'text', summary: 'Why; shown wherever a run is held by it' }],
+    effect: 'change',
+    fieldFlags: { '/reason': '--reason' },
+    examples: [
+      {
+        words: 'While the target is repaired',
+        command: "belfry job pause report --reason 'the report server moves'",
+      },
+    ],
+    run: pause,
+  },
+  {
+    noun: 'job',
+    verb: 'resume',
+    summary: 'Go on with the runs of a job',
+    arguments: [jobArgument],
+    effect: 'change',
+    examples: [{ words: 'Go on', command: 'belfry job resume report' }],
+    run: resume,
   },
   {
     noun: 'job',

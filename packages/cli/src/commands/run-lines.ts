@@ -1,47 +1,64 @@
 /**
- * `belfry run logs --lines`: what a function logged in an attempt, line by line, also while it runs. Pages
- * are asked for until there are no more, or, following, until the run has ended.
+ * `belfry run logs --lines`: what a function logged in an attempt, line by line; with `--follow` of all
+ * attempts, as it is written, until the run has ended.
  */
-import { setTimeout as pause } from 'node:timers/promises'
 import type { RunLog } from '@belfry/contract'
-import { isTerminal } from '@belfry/contract'
 import type { Client } from '@belfry/sdk'
 import type { Call } from '../command.ts'
 import { plain } from '../output/text.ts'
 import { timeWords } from '../output/times.ts'
 
-const followMs = 500
-
 type Line = RunLog['lines'][number]
 
 export async function printLines(call: Call, client: Client, id: string): Promise<undefined> {
-  const follow = call.flags.on('follow')
   const attempt = call.flags.whole('attempt', 1, 2_147_483_647)
+  if (call.flags.on('follow')) return followLines(call, client, id, attempt)
   let after = -1
-  let shown: number | null = attempt ?? null
   for (;;) {
-    // asked for before the lines, so that none of an ended run is missed
-    const { state } = follow ? await client.runs.get(id) : { state: 'succeeded' as const }
     const page = await client.logs.get(id, { attempt, after })
-    // the next attempt has begun, and its lines count from 0 again
-    if (page.attempt !== shown && shown !== null && attempt === undefined) after = -1
-    else if (page.lines.length > 0) print(call, page)
-    if (page.attempt === shown || shown === null) after = page.lastLine
-    shown = page.attempt
+    if (page.lines.length > 0) print(call, page.lines)
+    after = page.lastLine
     if (page.more) continue
-    if (page.full)
-      call.printer.say(`The log of attempt ${shown ?? 1} ends here: it is full (${page.logCapBytes} bytes).`)
-    if (!follow || isTerminal(state)) break
-    await pause(followMs)
+    if (page.full) sayFull(call, page.attempt ?? 1, page.logCapBytes)
+    if (page.attempt === null) call.printer.say('Nothing was logged.')
+    return undefined
   }
-  if (shown === null) call.printer.say('Nothing was logged.')
 }
 
-function print(call: Call, page: RunLog): void {
+async function followLines(
+  call: Call,
+  client: Client,
+  id: string,
+  wanted: number | undefined,
+): Promise<undefined> {
+  let shown: number | undefined
+  for await (const event of client.runs.followLogs(id)) {
+    if (event.kind === 'end') {
+      const why = event.reason === null ? '' : ` (${event.reason})`
+      if (shown === undefined) call.printer.say('Nothing was logged.')
+      call.printer.say(`The run has ended: ${event.state}${why}.`)
+      return undefined
+    }
+    const attempt = event.kind === 'line' ? event.line.attempt : event.attempt
+    // attempts come one after the other
+    if (wanted !== undefined && attempt > wanted) return undefined
+    if (wanted !== undefined && attempt < wanted) continue
+    if (shown !== undefined && attempt !== shown) call.printer.say(`Attempt ${attempt}:`)
+    shown = attempt
+    if (event.kind === 'line') print(call, [event.line])
+    else sayFull(call, event.attempt, event.logCapBytes)
+  }
+}
+
+function sayFull(call: Call, attempt: number, capBytes: number): void {
+  call.printer.say(`The log of attempt ${attempt} ends here: it is full (${capBytes} bytes).`)
+}
+
+function print(call: Call, lines: readonly Line[]): void {
   const { clock } = call.printer
   call.printer.value(
-    page.lines,
-    page.lines.map((line) => wordsOf(line, timeWords(line.at, clock))),
+    lines,
+    lines.map((line) => wordsOf(line, timeWords(line.at, clock))),
   )
 }
 

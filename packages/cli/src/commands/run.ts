@@ -2,7 +2,7 @@
  * `belfry run …`: run on demand, see what
  * ran and why, wait, cancel.
  */
-import type { Attempt, Run, RunState } from '@belfry/contract'
+import type { Attempt, Run, RunCreated, RunState } from '@belfry/contract'
 import { runStates } from '@belfry/contract'
 import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
@@ -13,6 +13,11 @@ import { attemptWords, olderAttempts, runShape, runSummaryShape } from '../outpu
 import { plain, plainLines } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
 import { backfillId, findJob, findJobId, findScheduleId, isId, runId } from '../resolve-name.ts'
+import { runLimitFieldFlags, runLimitFlags, runLimitsFromFlags } from './job-flags.ts'
+import { timelineLines } from '../output/timeline.ts'
+import { runBatchCommand } from './run-batch.ts'
+import { runInsightCommands } from './run-insight.ts'
+import { runCancelCommand } from './run-cancel.ts'
 import { printLines } from './run-lines.ts'
 import {
   given,
@@ -38,10 +43,14 @@ async function create(call: Call): Promise<number | undefined> {
       queue: call.flags.text('queue'),
       priority: call.flags.whole('priority', -100, 100),
     }),
+    ...runLimitsFromFlags(call),
+    ...dedupeFromFlags(call),
   }
   const run = await client.runs.create(body, { dryRun: call.dryRun })
   const due = timeWithDistance(run.dueAt, call.printer.clock)
-  const words = `Asked for a run of ${run.job}: ${run.id}, due ${due}.` as const
+  const words = run.duplicate
+    ? (`Kept the run ${run.id} of ${run.job}, which holds this dedupe key.` as const)
+    : (`Asked for a run of ${run.job}: ${run.id}, due ${due}${gatheredWords(run)}.` as const)
   if (call.flags.on('wait') && !call.dryRun) {
     call.printer.say(words)
     return waitAndPrint(call, client, run.id)
@@ -49,6 +58,22 @@ async function create(call: Call): Promise<number | undefined> {
   call.printer.row(run, runShape)
   sayChange(call, words, `belfry run wait ${run.id}`)
   return undefined
+}
+
+const gatheredWords = ({ gathered }: RunCreated): string => {
+  if (gathered === null) return ''
+  return gathered.kind === 'collect'
+    ? `, which has collected ${gathered.position} inputs`
+    : `, after ${gathered.position} requests`
+}
+
+/** The key that keeps a second run from being made, and for how long. */
+function dedupeFromFlags(call: Call): Pick<BodyOf<'runCreate'>, 'dedupeKey' | 'dedupe'> {
+  const windowMs = call.flags.durationMs('dedupe-window')
+  return given({
+    dedupeKey: call.flags.text('dedupe-key'),
+    dedupe: windowMs === undefined ? undefined : { windowMs },
+  })
 }
 
 function statesFromFlag(call: Call): RunState[] | undefined {
@@ -85,19 +110,9 @@ async function list(call: Call): Promise<undefined> {
 }
 
 async function get(call: Call): Promise<undefined> {
-  call.printer.one(await (await call.client()).runs.get(runId(required(call, 'run'))), runShape)
-}
-
-async function cancel(call: Call): Promise<undefined> {
-  const client = await call.client()
-  const run = await client.runs.cancel(runId(required(call, 'run')), {}, { dryRun: call.dryRun })
-  call.printer.row(run, runShape)
-  const what = `run ${run.id} of ${run.job}` as const
-  const words =
-    run.state === 'canceled'
-      ? (`Canceled the ${what}.` as const)
-      : (`Asked the worker to stop the ${what}, which is ${run.state}.` as const)
-  sayChange(call, words, `belfry run get ${run.id}`)
+  const run = await (await call.client()).runs.get(runId(required(call, 'run')))
+  call.printer.one(run, runShape)
+  if (call.printer.format === 'table') call.printer.value(run, timelineLines(run, call.printer))
 }
 
 function attemptLines(attempt: Attempt, call: Call): string[] {
@@ -143,10 +158,6 @@ async function logs(call: Call): Promise<undefined> {
   if (run.attemptList.length === 0) call.printer.say(noAttempt(run, call))
 }
 
-async function wait(call: Call): Promise<number> {
-  return waitAndPrint(call, await call.client(), runId(required(call, 'run')))
-}
-
 const lookCommands: readonly Command[] = [
   {
     noun: 'run',
@@ -180,7 +191,7 @@ const lookCommands: readonly Command[] = [
   {
     noun: 'run',
     verb: 'get',
-    summary: 'Show a run with its attempts',
+    summary: 'Show a run: how it stands, and what happened to it step by step',
     arguments: [runArgument],
     effect: 'read',
     examples: [{ words: 'One run in full', command: 'belfry run get 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
@@ -208,24 +219,6 @@ const lookCommands: readonly Command[] = [
     ],
     run: logs,
   },
-  {
-    noun: 'run',
-    verb: 'wait',
-    summary: 'Wait until a run has ended',
-    details: 'Exit code 0 if it succeeded, 5 if it did not, 6 if the time ran out.',
-    arguments: [runArgument],
-    flags: [
-      { name: 'timeout', value: 'duration', summary: 'Longest wait, such as 60s; no limit if left out' },
-    ],
-    effect: 'read',
-    examples: [
-      {
-        words: 'At most a minute',
-        command: 'belfry run wait 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f --timeout 60s',
-      },
-    ],
-    run: wait,
-  },
 ]
 
 export const runCommands: readonly Command[] = [
@@ -243,6 +236,17 @@ export const runCommands: readonly Command[] = [
       },
       { name: 'queue', value: 'name', summary: 'Another queue than that of the job' },
       { name: 'priority', value: 'number', summary: 'Higher runs earlier; -100 to 100' },
+      ...runLimitFlags,
+      {
+        name: 'dedupe-key',
+        value: 'text',
+        summary: 'While a run of the job holds this key, no other is made',
+      },
+      {
+        name: 'dedupe-window',
+        value: 'duration',
+        summary: 'The key is held for so long; while the run waits or runs if left out',
+      },
       ...waitFlags,
     ],
     effect: 'change',
@@ -252,6 +256,10 @@ export const runCommands: readonly Command[] = [
       '/runAt': '--at',
       '/queue': '--queue',
       '/priority': '--priority',
+      ...runLimitFieldFlags,
+      '/dedupeKey': '--dedupe-key',
+      '/dedupe': '--dedupe-window',
+      '/dedupe/windowMs': '--dedupe-window',
     },
     examples: [
       { words: 'Run a job and wait for its end', command: 'belfry run create report --wait' },
@@ -262,14 +270,8 @@ export const runCommands: readonly Command[] = [
     ],
     run: create,
   },
+  runBatchCommand,
   ...lookCommands,
-  {
-    noun: 'run',
-    verb: 'cancel',
-    summary: 'Cancel a run',
-    arguments: [runArgument],
-    effect: 'change',
-    examples: [{ words: 'Stop it', command: 'belfry run cancel 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
-    run: cancel,
-  },
+  ...runInsightCommands,
+  runCancelCommand,
 ]

@@ -3,6 +3,7 @@
  * pages, the wait for a run, words after a change.
  */
 import type { Run } from '@belfry/contract'
+import { reasonWords } from '@belfry/contract'
 import type { Client, Listing, Page } from '@belfry/sdk'
 import type { Call, FlagSpec } from '../command.ts'
 import { exitCodes, UsageError } from '../exit-codes.ts'
@@ -133,10 +134,13 @@ function progress(run: Run): string {
   return `Run ${run.id}: ${run.state}${attempt}${late}`
 }
 
-function whyNot(run: Run): string[] {
+/** Why a run did not succeed. */
+export function whyNot(run: Run): string[] {
   const error = run.attemptList.findLast((attempt) => attempt.error !== null)?.error
   const reason = run.reason === null ? '' : ` (${run.reason})`
   const words =
     error === undefined || error === null ? '' : `: ${plain(error.message)} (${plain(error.code)})`
-  return [`The run ended ${run.state}${reason}${words}`]
+  const { reason: why } = run
+  const meaning = why === 'outcome_unknown' || why === 'quarantined' ? [reasonWords[why]] : []
+  return [`The run ended ${run.state}${reason}${words}`, ...meaning]
 }

@@ -5,11 +5,25 @@
  *   start  store opened (and migrated) ─► jobs stored ─► schedules fire, functions run
  *   stop   no new claims ─► functions drain, then are signalled ─► rest given back ─► store closed
  */
-import type { Run } from '@belfry/contract'
+import type { RunCreate, RunCreated, RunReceipt } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
-import type { AnyJob, Client, EnqueueOptions, Job } from '@belfry/sdk'
+import type { AnyJob, Client, EnqueueManyOptions, EnqueueOptions, Job } from '@belfry/sdk'
 import { createClient } from '@belfry/sdk'
-import { enqueueRequest, queueOf } from '@belfry/sdk/functions'
+import {
+  anObject,
+  checkArgument,
+  checkOptions,
+  enqueueRequest,
+  flag,
+  jobsRule,
+  jsonOf,
+  manyRequest,
+  milliseconds,
+  queueOf,
+  text,
+  texts,
+  whole,
+} from '@belfry/sdk/functions'
 import type { EmbeddedBelfry } from '@belfry/server'
 import { functionBodies } from './function-bodies.ts'
 
@@ -51,24 +65,60 @@ export interface InsideOptions extends Omit<EnqueueOptions, 'idempotencyKey' | '
 }
 
 export interface Belfry extends AsyncDisposable {
-  /** Resolves when it fires and runs. Throws BelfryError; nothing stays open then. */
+  /** Resolves when it fires and runs. Throws BelfryError; nothing stays open then. Not after `stop`. */
   start(): Promise<void>
   /** Resolves when nothing of it runs any more. May be called twice. */
   stop(): Promise<void>
   /** Everything of the API: schedules, runs, jobs. From `start` on. */
   readonly client: Client
-  enqueue<Input>(
+  enqueue<Input>(job: Job<Input, unknown>, input: Input, options: InsideOptions): Promise<RunReceipt>
+  enqueue<Input>(job: Job<Input, unknown>, input?: Input, options?: EnqueueOptions): Promise<RunCreated>
+  /**
+   * A run for each input, all or none: in a transaction of its own, or with `client` in the one that is open
+   * there. Throws `invalid_request` with pointers below `/inputs/N`.
+   */
+  enqueueMany<Input>(
     job: Job<Input, unknown>,
-    input: Input,
-    options: InsideOptions,
-  ): Promise<{ readonly id: string; readonly dueAt: string }>
-  enqueue<Input>(job: Job<Input, unknown>, input?: Input, options?: EnqueueOptions): Promise<Run>
+    inputs: readonly Input[],
+    options?: EnqueueManyOptions<Input> & Partial<Pick<InsideOptions, 'client'>>,
+  ): Promise<readonly RunReceipt[]>
 }
 
 /** Where requests seem to go: nothing leaves this process. */
 const nowhere = 'http://belfry.embedded.invalid'
 
+const rules = {
+  databaseUrl: text,
+  dataDir: text,
+  jobs: jobsRule,
+  tenant: text,
+  slots: whole(1, 10_000),
+  queues: texts,
+  work: flag,
+  httpSlots: whole(0, 10_000),
+  migrate: flag,
+  poolSize: whole(1, 10_000),
+  drainMs: milliseconds,
+  logLevel: text,
+  settings: anObject,
+}
+const aClient = {
+  what: 'a pg client, or what queries like one',
+  fits: (value: unknown) =>
+    typeof value === 'object' && value !== null && 'query' in value && typeof value.query === 'function',
+}
+
+/** Throws `invalid_config` for options that cannot be meant; opens nothing yet. */
 export function createBelfry(options: BelfryOptions): Belfry {
+  return createWithClock(options).belfry
+}
+
+/** A Belfry whose time is set: what `belfry/testing` offers for databases that it makes and throws away. */
+export function createWithClock(
+  options: BelfryOptions,
+  clockAtMs?: number,
+): { readonly belfry: Belfry; readonly time: () => NonNullable<EmbeddedBelfry['time']> } {
+  checkOptions('createBelfry', 'invalid_config', options, rules)
   const { jobs = [], work = true } = options
   let embedded: EmbeddedBelfry | undefined
   let starting: Promise<EmbeddedBelfry> | undefined
@@ -87,7 +137,7 @@ export function createBelfry(options: BelfryOptions): Belfry {
   }
 
   async function open(): Promise<EmbeddedBelfry> {
-    const made = await openStopped(options)
+    const made = await openStopped(options, clockAtMs)
     embedded = made
     try {
       if (jobs.length > 0) await client.functions.register(jobs)
@@ -104,35 +154,60 @@ export function createBelfry(options: BelfryOptions): Belfry {
     embedded = undefined
   }
 
-  async function enqueue<Input>(
-    job: Job<Input, unknown>,
-    input: Input,
-    enqueueOptions: EnqueueOptions | InsideOptions = {},
-  ): Promise<Run | { readonly id: string; readonly dueAt: string }> {
-    if (!('client' in enqueueOptions)) {
-      const { body, ...call } = await enqueueRequest(job, input, enqueueOptions)
-      return client.runs.create(body, call)
-    }
-    const { client: callers, ...rest } = enqueueOptions
-    const { body } = await enqueueRequest(job, input, rest)
-    return running().enqueueInside(callers, body)
-  }
-
   const stopOnce = (): Promise<void> => (stopped ??= stop())
-  return {
+  const belfry: Belfry = {
     async start() {
+      if (stopped !== undefined)
+        throw new BelfryError('invalid_state', 'This Belfry was stopped; make another with createBelfry.')
       starting ??= open()
       await starting
     },
     stop: stopOnce,
     client,
-    enqueue: enqueue as Belfry['enqueue'],
+    ...enqueueing(running, client),
     [Symbol.asyncDispose]: stopOnce,
   }
+  return { belfry, time: () => running().time ?? noClock() }
+}
+
+/** Over the API of this process, or inside the caller's transaction. */
+function enqueueing(running: () => EmbeddedBelfry, client: Client): Pick<Belfry, 'enqueue' | 'enqueueMany'> {
+  async function enqueue<Input>(
+    job: Job<Input, unknown>,
+    input: Input,
+    enqueueOptions: EnqueueOptions | InsideOptions = {},
+  ): Promise<RunCreated | RunReceipt> {
+    checkArgument('enqueue', '/options', enqueueOptions, anObject)
+    if (!('client' in enqueueOptions)) {
+      const { body, ...call } = await enqueueRequest(job, input, enqueueOptions)
+      return client.runs.create(body, call)
+    }
+    const { client: callers, ...rest } = enqueueOptions
+    checkArgument('enqueue', '/client', callers, aClient)
+    const { body } = await enqueueRequest(job, input, rest)
+    // as it would travel to a server
+    return running().enqueue.one(callers, JSON.parse(jsonOf('enqueue', body)) as RunCreate)
+  }
+
+  const enqueueMany: Belfry['enqueueMany'] = async (job, inputs, given = {}) => {
+    checkArgument('enqueueMany', '/options', given, anObject)
+    const { client: callers, ...rest } = given
+    if (callers !== undefined) checkArgument('enqueueMany', '/client', callers, aClient)
+    return running().enqueue.many(callers, await manyRequest(job, inputs, rest))
+  }
+
+  return { enqueue: enqueue as Belfry['enqueue'], enqueueMany }
+}
+
+function noClock(): never {
+  throw new BelfryError(
+    'invalid_state',
+    'The time of this Belfry is real; start it with `clock` to have one that is set.',
+  )
 }
 
 /** Everything that it leans on; it fires and runs nothing yet. */
-async function openStopped(options: BelfryOptions): Promise<EmbeddedBelfry> {
+async function openStopped(options: BelfryOptions, clockAtMs: number | undefined): Promise<EmbeddedBelfry> {
   const { jobs = [], work = true } = options
   const { startEmbedded } = await import('@belfry/server')
   return startEmbedded({
@@ -143,6 +218,7 @@ async function openStopped(options: BelfryOptions): Promise<EmbeddedBelfry> {
     slots: options.slots ?? 10,
     httpSlots: work ? (options.httpSlots ?? 0) : 0,
     schedules: work,
+    clockAtMs,
   })
 }
 

@@ -2,12 +2,20 @@
  * Jobs as the engine runs them in this process: each definition becomes the body of a function, with the same
  * context, the same log and the same outcomes as in a remote worker.
  */
-import type { AnyJob } from '@belfry/sdk'
-import { createLogBuffer, type FunctionAnswer, runFunction } from '@belfry/sdk/functions'
+import type { AnyJob, JobContext } from '@belfry/sdk'
+import {
+  type AttemptLog,
+  checkedProgress,
+  createLogBuffer,
+  type FunctionAnswer,
+  runFunction,
+} from '@belfry/sdk/functions'
 import type { EmbeddedOptions } from '@belfry/server'
 
 type Bodies = EmbeddedOptions['functions']
 type Body = Bodies extends ReadonlyMap<string, infer Each> ? Each : never
+type Request = Parameters<Body>[0]
+type Tools = Parameters<Body>[1]
 
 export function functionBodies(jobs: readonly AnyJob[]): Bodies {
   return new Map(jobs.map((job) => [job.name, bodyOf(job)]))
@@ -15,24 +23,67 @@ export function functionBodies(jobs: readonly AnyJob[]): Bodies {
 
 function bodyOf(job: AnyJob): Body {
   return async (request, tools) => {
-    const { runId, attempt, idempotencyKey, leaseEpoch, traceparent, signal, scheduledForMs } = request
-    const logs = createLogBuffer((chunk) => tools.log(chunk))
-    const { log, flushed } = logs.open({ runId, leaseEpoch })
-    const answer = await runFunction(job, request.input, {
-      runId,
-      attempt,
-      idempotencyKey,
-      leaseEpoch,
-      traceparent,
-      signal,
-      log,
-      scheduledFor: scheduledForMs === null ? null : new Date(scheduledForMs),
-      heartbeat: tools.progress,
-    })
-    await flushed()
+    const context = new FunctionContext(request, tools)
+    const answer = await runFunction(job, request.input, context)
+    if (context.opened !== undefined) await context.opened.flushed()
     return resultOf(answer)
   }
 }
+
+/**
+ * What a function is told. A class, because most functions ask for little of it: what costs something is made
+ * when it is asked for.
+ */
+class FunctionContext implements JobContext {
+  readonly runId: string
+  readonly attempt: number
+  readonly idempotencyKey: string
+  readonly leaseEpoch: number
+  readonly delivery: JobContext['delivery']
+  opened: AttemptLog | undefined
+  readonly #request: Request
+  readonly #tools: Tools
+
+  constructor(request: Request, tools: Tools) {
+    this.runId = request.runId
+    this.attempt = request.attempt
+    this.idempotencyKey = request.idempotencyKey
+    this.leaseEpoch = request.leaseEpoch
+    this.delivery = request.delivery
+    this.#request = request
+    this.#tools = tools
+  }
+
+  get signal(): AbortSignal {
+    return this.#request.signal
+  }
+
+  get traceparent(): string {
+    return this.#request.traceparent
+  }
+
+  get scheduledFor(): Date | null {
+    return dateOf(this.#request.scheduledForMs)
+  }
+
+  get runDeadline(): Date | null {
+    return dateOf(this.#request.runDeadlineMs)
+  }
+
+  get log(): JobContext['log'] {
+    this.opened ??= createLogBuffer({
+      send: (chunk) => this.#tools.log(this.#request, chunk),
+      alive: () => !['lease_lost', 'shutdown'].includes(String(this.signal.reason)),
+    }).open(this.#request)
+    return this.opened.log
+  }
+
+  get heartbeat(): JobContext['heartbeat'] {
+    return (progress) => this.#tools.progress(this.#request, checkedProgress(progress))
+  }
+}
+
+const dateOf = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
 
 function resultOf(answer: FunctionAnswer): Awaited<ReturnType<Body>> {
   return answer

@@ -15,10 +15,14 @@ import type {
   Tenant,
   WorkerView,
 } from '@belfry/contract'
+import { reasonWords } from '@belfry/contract'
 import { toneOf } from './paint.ts'
+import { jobLimitFields } from './limit-shapes.ts'
 import type { Shape } from './printer.ts'
 import type { Cell } from './table.ts'
+import { plain } from './text.ts'
 import type { Clock } from './times.ts'
+import { timelineOf } from './timeline.ts'
 import { durationWords, timeWithDistance, timeWords } from './times.ts'
 
 const state = (text: string, reason: string | null = null): Cell => ({
@@ -57,8 +61,13 @@ export const jobShape: Shape<Job> = {
     ['Delivery', job.delivery],
     ['Attempts', `${job.retry.maxAttempts}, each at most ${durationWords(job.attemptTimeoutMs)}`],
     ['Backoff', backoffWords(job)],
+    ...retryCodeFields(job),
+    ['Whole run', limitWords(job.runDeadlineMs, 'at most', 'after it was due')],
+    ['First attempt', limitWords(job.startWithinMs, 'within', 'after it was due, else it expires')],
     ['Queue', job.queue],
     ['Priority', String(job.priority)],
+    ...gatheringFields(job),
+    ...jobLimitFields(job, clock),
     ['Changed', timeWithDistance(job.updatedAt, clock)],
   ],
 }
@@ -71,8 +80,33 @@ function httpFields(handler: Job['handler']): (readonly [string, string])[] {
   ]
 }
 
+function gatheringFields({ debounce, collect }: Job): (readonly [string, string])[] {
+  const by = (key: string | null): string => (key === null ? '' : `, for each value of ${key}`)
+  if (debounce !== null) {
+    const { windowMs, maxWaitMs, key } = debounce
+    const [quiet, longest] = [durationWords(windowMs), durationWords(maxWaitMs)]
+    return [['Debounce', `${quiet} after the last request, at most ${longest}${by(key)}`]]
+  }
+  if (collect === null) return []
+  const { maxItems, windowMs, key } = collect
+  return [['Collect', `up to ${maxItems} requests in ${durationWords(windowMs)}${by(key)}`]]
+}
+
+function retryCodeFields({ retry }: Job): (readonly [string, string])[] {
+  const { retryOn, neverRetryOn } = retry
+  return [
+    ...(retryOn.length === 0 ? [] : [['Tried again on', `${retryOn.join(', ')}; nothing else`] as const]),
+    ...(neverRetryOn.length === 0 ? [] : [['Never again on', neverRetryOn.join(', ')] as const]),
+  ]
+}
+
+const limitWords = (ms: number | null, before: string, after: string): string =>
+  ms === null ? 'no limit' : `${before} ${durationWords(ms)} ${after}`
+
 function backoffWords({ retry }: Job): string {
   const jitter = retry.jitter === 'full' ? ', full jitter' : ''
+  if (retry.backoff === 'list')
+    return `${retry.delaysMs.map(durationWords).join(', ')}, then the last again${jitter}`
   if (retry.backoff === 'fixed') return `fixed, ${durationWords(retry.baseMs)}${jitter}`
   return `exponential, from ${durationWords(retry.baseMs)} to ${durationWords(retry.capMs)}${jitter}`
 }
@@ -172,6 +206,7 @@ export const runSummaryShape: Shape<RunSummary> = {
     { title: 'JOB', cell: (run) => run.job, flexible: true },
     { title: 'STATE', cell: (run) => state(run.state, run.reason), flexible: true },
     { title: 'ATTEMPTS', cell: (run) => `${run.attempts}/${run.maxAttempts}`, align: 'right' },
+    { title: 'DELIVERY', cell: (run) => run.delivery },
     { title: 'DUE', cell: (run, clock) => timeWithDistance(run.dueAt, clock) },
     { title: 'LATE', cell: (run) => (run.lateMs === null ? '-' : durationWords(run.lateMs)), align: 'right' },
     { title: 'TOOK', cell: tookWords, align: 'right' },
@@ -184,10 +219,14 @@ export const runShape: Shape<Run> = {
   fields: (run, clock) => [
     ...runFields(run, clock),
     ['Input', run.input === null ? '-' : JSON.stringify(run.input)],
+    ...(run.cancelReason === null ? [] : [['Canceled because', plain(run.cancelReason)] as const]),
+    ...(run.replayOf === null ? [] : [['Replays', run.replayOf] as const]),
+    ...(run.replayedAs === null ? [] : [['Replayed as', run.replayedAs] as const]),
     ...(olderAttempts(run) === 0
       ? []
       : [['Older attempts', `${olderAttempts(run)}, not shown here`] as const]),
-    ...run.attemptList.map(
+    // the timeline tells of them, where there is one
+    ...(timelineOf(run).length > 0 ? [] : run.attemptList).map(
       (attempt) =>
         [
           `Attempt ${attempt.number}`,
@@ -210,6 +249,7 @@ function runFields(run: RunSummary, clock: Clock): (readonly [string, string | C
     ['Id', run.id],
     ['Job', `${run.job} (version ${run.jobVersion})`],
     ['State', state(run.state, run.reason)],
+    ...(run.reason === null ? [] : [['Reason', reasonWords[run.reason]] as const]),
     ['Asked by', run.source],
     ['Planned for', maybeTime(run.scheduledFor, clock)],
     ['Due', timeWithDistance(run.dueAt, clock)],
@@ -218,6 +258,8 @@ function runFields(run: RunSummary, clock: Clock): (readonly [string, string | C
     ['Finished', maybeTime(run.finishedAt, clock)],
     ['Attempts', `${run.attempts} of ${run.maxAttempts}`],
     ['Next attempt', maybeTime(run.nextAttemptAt, clock)],
+    ...(run.startBy === null ? [] : [['Must start by', maybeTime(run.startBy, clock)] as const]),
+    ...(run.runDeadline === null ? [] : [['Must end by', maybeTime(run.runDeadline, clock)] as const]),
     ['Delivery', run.delivery],
     ['Idempotency key', run.idempotencyKey],
     ['Queue', run.queue],

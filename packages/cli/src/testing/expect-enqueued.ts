@@ -4,7 +4,8 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { AnyJob } from '@belfry/sdk'
-import type { EnqueuedRun, InlineBelfry } from './inline-belfry.ts'
+import type { EnqueuedRun } from './inline-attempt.ts'
+import type { InlineBelfry } from './inline-belfry.ts'
 
 /** Answers the newest run that fits. */
 export function expectEnqueued(

@@ -4,6 +4,7 @@
  */
 import type { RunCreate } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
+import { aFunction, anObject, checkArgument, checkOnlyOptions, isJob, text } from '../check-input.ts'
 import type { CallOptions } from '../route-types.ts'
 import type { AnyJob } from './define-job.ts'
 import { checkAgainst, faultWords } from './standard-schema.ts'
@@ -14,6 +15,14 @@ export interface EnqueueOptions extends CallOptions {
   /** Instead of the job's. */
   readonly queue?: string | undefined
   readonly priority?: number | undefined
+  /** The whole run must be over so long after it was due; null lifts the limit of the job. */
+  readonly runDeadlineMs?: number | null | undefined
+  /** Its first attempt must start so long after it was due; null lifts the limit of the job. */
+  readonly startWithinMs?: number | null | undefined
+  /** While a run of the job holds this key, no other is made: the answer is that run, and says so. */
+  readonly dedupeKey?: string | undefined
+  /** How long this run will hold the key; while it waits or runs if left out. */
+  readonly dedupe?: RunCreate['dedupe']
 }
 
 /** The input may be left out where the job takes none. */
@@ -23,21 +32,61 @@ export type EnqueueArguments<Input> = undefined extends Input
 
 export type EnqueueRequest = CallOptions & { readonly body: RunCreate }
 
+const aJob = { what: 'a job made by defineJob', fits: isJob }
+const aNumber = { what: 'a number', fits: Number.isFinite }
+const aNumberOrNull = {
+  what: 'a number of milliseconds, or null',
+  fits: (value: unknown) => value === null || Number.isFinite(value),
+}
+const anInstant = {
+  what: 'a valid Date, or an instant as a text',
+  fits: (value: unknown) =>
+    value instanceof Date ? Number.isFinite(value.getTime()) : typeof value === 'string',
+}
+const aSignal = { what: 'an AbortSignal', fits: (value: unknown) => value instanceof AbortSignal }
+
+const manyRules = {
+  runAt: anInstant,
+  queue: text,
+  priority: aNumber,
+  runDeadlineMs: aNumberOrNull,
+  startWithinMs: aNumberOrNull,
+  dedupeKey: aFunction,
+  dedupe: anObject,
+  signal: aSignal,
+}
+const oneRules = { ...manyRules, dedupeKey: text, idempotencyKey: text, ifMatch: text }
+
+/** Throws `invalid_request` for options of `enqueueMany` that cannot be meant. */
+export const checkManyOptions = (given: unknown): void => checkOnlyOptions('enqueueMany', given, manyRules)
+
 /** Throws `invalid_request`, with pointers below `/input`. */
 export async function enqueueRequest(
   job: AnyJob,
   input: unknown,
   options: EnqueueOptions = {},
 ): Promise<EnqueueRequest> {
-  const { runAt, queue, priority, ...call } = options
+  checkOnlyOptions('enqueue', options, oneRules)
+  const request = enqueueBody(job, input, options)
+  await checkedInput(job, input, '/input')
+  return request
+}
+
+/** Throws `invalid_request` for an input that does not fit the job. */
+export async function checkedInput(job: AnyJob, input: unknown, at: string): Promise<void> {
   const checked = await checkAgainst(job.input, input)
-  if ('faults' in checked) {
-    const errors = checked.faults.map(({ pointer, message }) => ({ pointer: `/input${pointer}`, message }))
-    const words = faultWords(checked.faults)
-    throw new BelfryError('invalid_request', `The input does not fit the job "${job.name}": ${words}.`, {
-      errors,
-    })
-  }
+  if (!('faults' in checked)) return
+  const errors = checked.faults.map(({ pointer, message }) => ({ pointer: `${at}${pointer}`, message }))
+  const words = faultWords(checked.faults)
+  throw new BelfryError('invalid_request', `The input does not fit the job "${job.name}": ${words}.`, {
+    errors,
+  })
+}
+
+/** The request of a run, whose input has yet to be checked. */
+export function enqueueBody(job: AnyJob, input: unknown, options: EnqueueOptions): EnqueueRequest {
+  const { runAt, queue, priority, runDeadlineMs, startWithinMs, dedupeKey, dedupe, ...call } = options
+  checkArgument('enqueue', '/job', job, aJob)
   // as it was given: the schema is applied once more before the run
   const body = {
     job: job.name,
@@ -45,6 +94,10 @@ export async function enqueueRequest(
     runAt: runAt instanceof Date ? runAt.toISOString() : runAt,
     queue,
     priority,
+    runDeadlineMs,
+    startWithinMs,
+    dedupeKey,
+    dedupe,
   }
   return { ...call, body }
 }

@@ -2,6 +2,7 @@
  * How a function ends other than by returning or by an ordinary error, which is tried again: each of these
  * throws, so whatever stands behind the call does not run. A `catch` in between must let them pass.
  */
+import { aDuration, checkArgument } from '../check-input.ts'
 
 /** How a function asked for its attempt to end. */
 export type AskedOutcome =
@@ -27,11 +28,15 @@ export function fail(error: string | Error): never {
   throw new OutcomeSignal({ kind: 'fail', error }, wordsOf(error))
 }
 
-/** Fails this attempt; the next one comes not before `delayMs`, where the retry policy allows one. */
+/**
+ * Fails this attempt; the next one comes not before `delayMs`, at most a day, where the retry policy allows
+ * one. Throws `invalid_request` for what is no time, which fails the attempt as an ordinary error does.
+ */
 export function retryAfter(
   delayMs: number,
   error: string | Error = 'The function asked to be tried later.',
 ): never {
+  checkArgument('retryAfter', '/delayMs', delayMs, aDuration)
   throw new OutcomeSignal({ kind: 'retry_after', delayMs, error }, wordsOf(error))
 }
 

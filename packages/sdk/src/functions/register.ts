@@ -4,6 +4,7 @@
  */
 import type { FunctionRegistered } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
+import { checkArgument, jobs as jobsRule } from '../check-input.ts'
 import type { CallOptions } from '../route-types.ts'
 import type { Requester } from '../requester.ts'
 import { pause } from '../transport.ts'
@@ -17,6 +18,7 @@ export async function registerJobs(
   jobs: readonly AnyJob[],
   options: CallOptions = {},
 ): Promise<FunctionRegistered> {
+  checkArgument('register', '/jobs', jobs, jobsRule)
   const body = { jobs: jobs.map(({ registration }) => registration) }
   for (let left = tries - 1; ; left--) {
     try {

@@ -5,9 +5,10 @@
  */
 import type { JsonValue } from '@belfry/contract'
 import { resultFault } from '@belfry/contract'
+import { unsayableWords } from '../check-input.ts'
 import type { AnyJob, JobContext } from './define-job.ts'
 import { OutcomeSignal } from './outcomes.ts'
-import { checkAgainst, faultWords } from './standard-schema.ts'
+import { checkAgainst, faultWords, type SchemaFault } from './standard-schema.ts'
 
 const maxMessage = 4_000
 
@@ -28,13 +29,35 @@ export type FunctionAnswer =
 
 export async function runFunction(job: AnyJob, input: unknown, context: JobContext): Promise<FunctionAnswer> {
   try {
-    const checked = await checkAgainst(job.input, input)
+    // a wait for nothing costs as much as all else here
+    const checked = takesAnything(job) ? { value: input } : await checkRunInput(job, input)
     if ('faults' in checked)
       return permanent('invalid_input', `The input does not fit the schema: ${faultWords(checked.faults)}`)
-    return await answerOf(job, await job.run(checked.value, context))
+    const returned = await job.run(checked.value, context)
+    if (returned === undefined && job.output === undefined) return { outcome: 'succeeded' }
+    return await answerOf(job, returned)
   } catch (thrown) {
     return answerOfThrown(thrown)
   }
+}
+
+const takesAnything = (job: AnyJob): boolean =>
+  job.input === undefined && (job.registration.collect ?? null) === null
+
+/** The input of a job that collects is a list, of which each item must fit. */
+async function checkRunInput(job: AnyJob, input: unknown): ReturnType<typeof checkAgainst> {
+  if ((job.registration.collect ?? null) === null) return checkAgainst(job.input, input)
+  if (!Array.isArray(input)) return { faults: [{ pointer: '', message: 'is not a list; the job collects' }] }
+  const values: unknown[] = []
+  for (const [index, item] of input.entries()) {
+    const checked = await checkAgainst(job.input, item)
+    if ('faults' in checked) {
+      const at = ({ pointer, message }: SchemaFault) => ({ pointer: `/${index}${pointer}`, message })
+      return { faults: checked.faults.map(at) }
+    }
+    values.push(checked.value)
+  }
+  return { value: values }
 }
 
 async function answerOf(job: AnyJob, returned: unknown): Promise<FunctionAnswer> {
@@ -42,6 +65,8 @@ async function answerOf(job: AnyJob, returned: unknown): Promise<FunctionAnswer>
   if ('faults' in checked)
     return permanent('invalid_result', `The result does not fit the schema: ${faultWords(checked.faults)}`)
   if (checked.value === undefined) return { outcome: 'succeeded' }
+  const unsayable = unsayableWords(checked.value)
+  if (unsayable !== undefined) return permanent('invalid_result', `The result ${unsayable}`)
   const text = jsonOf(checked.value)
   if (text === undefined)
     return permanent('invalid_result', 'The result is not JSON; answer plain data, or nothing')
@@ -82,8 +107,7 @@ function answerOfThrown(thrown: unknown): FunctionAnswer {
 }
 
 /** At most a day, as the server takes it. */
-const delayOf = (delayMs: number): number =>
-  Number.isFinite(delayMs) ? Math.ceil(Math.min(Math.max(delayMs, 0), 86_400_000)) : 0
+const delayOf = (delayMs: number): number => Math.ceil(Math.min(delayMs, 86_400_000))
 
 const permanent = (code: string, message: string): FunctionAnswer => ({
   outcome: 'failed',

@@ -33,6 +33,13 @@ export interface SchemaFault {
   readonly message: string
 }
 
+export function isSchema(value: unknown): boolean {
+  const isThing = (typeof value === 'object' && value !== null) || typeof value === 'function'
+  if (!isThing || !('~standard' in value)) return false
+  const standard = value['~standard']
+  return typeof standard === 'object' && standard !== null && 'validate' in standard
+}
+
 /** Checks a value; without a schema everything fits. */
 export async function checkAgainst(
   schema: StandardSchema | undefined,

@@ -10,6 +10,7 @@
  */
 import type { AttemptReport, ClaimedFunctionRun } from '@belfry/contract'
 import type { AbortReason, AnyJob, JobLog } from '../functions/define-job.ts'
+import { checkedProgress } from '../functions/progress.ts'
 import { type FunctionAnswer, runFunction } from '../functions/run-function.ts'
 
 export interface AttemptOptions {
@@ -61,7 +62,7 @@ export function startAttempt(options: AttemptOptions): RunningAttempt {
     if (reason === 'lease_lost' && answer?.outcome !== 'succeeded')
       return { report: undefined, durationMs, abandoned: late }
     const { runId, leaseEpoch } = run
-    const end = endOf(answer, reason, run.timeoutMs)
+    const end = endOf(answer, reason, run)
     return { report: { runId, leaseEpoch, durationMs, ...end }, durationMs, abandoned: late }
   }
 
@@ -74,13 +75,24 @@ async function call(
 ): Promise<FunctionAnswer> {
   const { runId, attempt, idempotencyKey, leaseEpoch, traceparent } = run
   const scheduledFor = run.scheduledFor === null ? null : new Date(run.scheduledFor)
-  const names = { runId, attempt, idempotencyKey, leaseEpoch, traceparent, scheduledFor }
-  return runFunction(job, run.input, { ...names, signal, log, heartbeat: onProgress })
+  const runDeadline = run.runDeadline === null ? null : new Date(run.runDeadline)
+  const limits = { runDeadline, delivery: run.delivery }
+  const names = { runId, attempt, idempotencyKey, leaseEpoch, traceparent, scheduledFor, ...limits }
+  return runFunction(job, run.input, {
+    ...names,
+    signal,
+    log,
+    heartbeat: (word) => onProgress(checkedProgress(word)),
+  })
 }
 
 type End = Omit<AttemptReport, 'runId' | 'leaseEpoch' | 'durationMs'>
 
-function endOf(answer: FunctionAnswer | undefined, reason: AbortReason | undefined, timeoutMs: number): End {
+function endOf(
+  answer: FunctionAnswer | undefined,
+  reason: AbortReason | undefined,
+  run: ClaimedFunctionRun,
+): End {
   if (answer?.outcome === 'succeeded') {
     const { result } = answer
     return { outcome: 'succeeded', retryable: true, ...(result === undefined ? {} : { result }) }
@@ -96,7 +108,7 @@ function endOf(answer: FunctionAnswer | undefined, reason: AbortReason | undefin
       return cut(
         'timed_out',
         'attempt_timeout',
-        `The attempt took longer than ${timeoutMs} ms and was cut off.`,
+        `The attempt took longer than the ${run.timeoutMs} ms that it had and was cut off.`,
       )
     case 'cancel':
       return cut('canceled', 'canceled', 'The run was canceled while it ran.')

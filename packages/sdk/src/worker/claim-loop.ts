@@ -50,8 +50,8 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     full = new AbortController()
     const signal = max === 0 ? AbortSignal.any([stopping.signal, full.signal]) : stopping.signal
     const suspect = performance.now() < suspectUntilMs
-    const known = held.all().map(({ runId, leaseEpoch }) => ({ runId, leaseEpoch }))
-    const body = { max, waitMs: session.maxWaitMs, ...(suspect ? { known } : {}) }
+    const known = suspect ? { known: [...held.startedUnder(session.id)] } : {}
+    const body = { max, waitMs: session.maxWaitMs, ...known }
     try {
       const sentAt = process.hrtime.bigint()
       const { runs, heldRunIds, cancelRunIds } = await protocol.claim(session.id, body, signal)
@@ -87,7 +87,10 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
       running = run()
       await firstSession.promise
     },
-    wake: () => full.abort(),
+    wake() {
+      // called for every slot that is freed: an abort costs an error each time
+      if (!full.signal.aborted) full.abort()
+    },
     async stop() {
       stopping.abort()
       await running

@@ -6,6 +6,8 @@
  *   every `heartbeatMs`: POST …/heartbeat ──► renewed: the instant *before* the call is noted in shared
  *   memory
  *                                        ├──► 409, 401, 403: the session is over; say so and end
+ *                                        ├──► 400, 413 with reports: again without them at once; the next
+ *                                        │    one with half as many, down to the one at fault
  *                                        └──► else: try again soon
  */
 import { parentPort, workerData } from 'node:worker_threads'
@@ -42,11 +44,21 @@ export type ToHeartbeat =
   | { readonly kind: 'stop' }
 
 const maxReports = 500
+/** Bytes of reports in a beat, well below what a body may have; the rest comes with the next. */
+const maxReportBytes = 512 * 1024
 /** Progress goes out early, but beats do not come closer together than this. */
 const closestMs = 1_000
 
 const setup = workerData as HeartbeatSetup
-const waiting = new Map<string, unknown>()
+
+interface Report {
+  readonly runId: string
+  readonly json: string
+}
+
+const waiting = new Map<string, Report>()
+/** How many go together: fewer after a refusal. */
+let atOnce = maxReports
 let timer: NodeJS.Timeout | undefined
 let dueMs = Infinity
 let beating = false
@@ -61,29 +73,61 @@ parentPort?.on('message', (message: ToHeartbeat) => {
     return
   }
   const { runId, leaseEpoch, progress } = message
-  waiting.set(runId, { runId, leaseEpoch, progress })
+  try {
+    waiting.set(runId, { runId, json: JSON.stringify({ runId, leaseEpoch, progress }) })
+  } catch (error) {
+    // checked where it was said; this keeps the thread alive whatever comes
+    return tellDropped(runId, String(error))
+  }
   again(Math.max(0, lastBeatMs + closestMs - performance.now()))
 })
 
 // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
 const tell = (message: FromHeartbeat): void => parentPort?.postMessage(message)
 
+const tellDropped = (runId: string, why: string): void =>
+  tell({ kind: 'trouble', message: `the progress of the run ${runId} was dropped: ${why}`, retryInMs: 0 })
+
 async function beat(): Promise<void> {
   beating = true
   lastBeatMs = performance.now()
-  const nextMs = await send([...waiting.values()].slice(0, maxReports))
+  const nextMs = await send(nextReports())
   beating = false
   if (nextMs !== undefined) again(waiting.size > 0 ? Math.min(nextMs, closestMs) : nextMs)
 }
 
+function nextReports(): readonly Report[] {
+  const reports: Report[] = []
+  let bytes = 0
+  for (const report of waiting.values()) {
+    bytes += Buffer.byteLength(report.json) + 1
+    if (reports.length >= atOnce || (reports.length > 0 && bytes > maxReportBytes)) break
+    reports.push(report)
+  }
+  return reports
+}
+
+/** One of these is at fault: the one that it is goes, the others are sent in smaller parts. */
+function narrow(reports: readonly Report[], status: number): void {
+  atOnce = Math.ceil(reports.length / 2)
+  const [first] = reports
+  if (reports.length > 1 || first === undefined) return
+  forget(reports)
+  tellDropped(first.runId, `the server answered ${status}`)
+}
+
+function forget(reports: readonly Report[]): void {
+  for (const report of reports) if (waiting.get(report.runId) === report) waiting.delete(report.runId)
+}
+
 /** Answers when the next one is due; undefined: there is none. */
-async function send(progress: readonly unknown[]): Promise<number | undefined> {
+async function send(reports: readonly Report[]): Promise<number | undefined> {
   const sentAt = process.hrtime.bigint()
   try {
     const answer = await fetch(setup.url, {
       method: 'POST',
       headers: setup.headers,
-      body: JSON.stringify({ progress }),
+      body: `{"progress":[${reports.map(({ json }) => json).join()}]}`,
       redirect: 'manual',
       signal: AbortSignal.timeout(Math.max(500, Math.floor(setup.leaseMs / 6))),
     })
@@ -93,13 +137,14 @@ async function send(progress: readonly unknown[]): Promise<number | undefined> {
       return undefined
     }
     // a report that does not fit must not cost the lease
-    if (answer.status === 400) waiting.clear()
+    if ([400, 413].includes(answer.status) && reports.length > 0) {
+      narrow(reports, answer.status)
+      return await send([])
+    }
     if (!answer.ok) throw new Error(`the heartbeat was answered with ${answer.status}`)
     Atomics.store(setup.renewedAt, 0, sentAt)
-    for (const report of progress) {
-      const { runId } = report as { runId: string }
-      if (waiting.get(runId) === report) waiting.delete(runId)
-    }
+    forget(reports)
+    if (reports.length > 0) atOnce = Math.min(maxReports, atOnce * 2)
     tell({ kind: 'renewed', ...(JSON.parse(text) as Omit<Renewed, 'sentAt'>), sentAt })
     failures = 0
     return setup.heartbeatMs * (0.9 + Math.random() / 10)

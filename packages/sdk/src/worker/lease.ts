@@ -77,9 +77,13 @@ export function holdLease(options: LeaseOptions): Lease {
       else if (message.kind === 'lost') lose()
       else options.onTrouble('heartbeat', new Error(message.message), message.retryInMs)
     })
-    made.on('error', (error) => options.onTrouble('the heartbeat thread', error, respawnMs))
-    made.on('exit', () => {
+    let cause: unknown
+    made.on('error', (error: unknown) => {
+      cause = error
+    })
+    made.on('exit', (code) => {
       if (over || made !== thread) return
+      options.onTrouble('the heartbeat thread', cause ?? new Error(`it ended with code ${code}`), respawnMs)
       respawn = setTimeout(() => {
         thread = spawn()
       }, respawnMs)

@@ -1,18 +1,21 @@
 /**
  * Lines that functions log, gathered and sent in chunks. The chunks of an attempt follow each other, so that
- * one which is sent twice is kept once; before an end is reported, what was logged before it is sent.
- * Bounded: beyond a limit, and after the server said that the log is full, lines are dropped and counted.
+ * one which is sent twice is kept once; before an end is reported, what was logged before it is sent
+ * (log-sender.ts). Bounded: beyond a limit lines are dropped and counted, and a line in their place says how
+ * many.
  */
-import type { LogChunk, LogLine } from '@belfry/contract'
+import type { LogLine } from '@belfry/contract'
 import type { JobLog } from '../functions/define-job.ts'
-import { tidy } from '../functions/run-function.ts'
+import { lineOf } from './log-line.ts'
+import { createLogSender, type LogSenderOptions, type SentLog } from './log-sender.ts'
 
 const gatherMs = 250
 const maxLinesAtOnce = 500
 const maxBytesAtOnce = 256 * 1024
 /** Bytes that wait in all. */
 const maxWaitingBytes = 8 * 1024 * 1024
-const maxFieldsBytes = 16_000
+/** How long an end waits for its log, where that alone is not taken. */
+const longestFlushMs = 60_000
 
 export interface AttemptName {
   readonly runId: string
@@ -34,48 +37,70 @@ export interface LogBuffer {
   readonly open: (attempt: AttemptName) => AttemptLog
 }
 
-interface Open {
-  readonly attempt: AttemptName
-  readonly lines: { readonly line: LogLine; readonly bytes: number }[]
-  nextLine: number
-  full: boolean
-  sending: Promise<void> | undefined
+export interface LogBufferOptions extends LogSenderOptions {
+  /** Bytes that wait, of all that share it. */
+  readonly waiting?: { bytes: number }
+  /** Lines that were dropped because they could not be sent. */
+  readonly onDropped?: (lines: number) => void
 }
 
-export function createLogBuffer(send: (chunk: LogChunk) => Promise<SentChunk | undefined>): LogBuffer {
-  let waitingBytes = 0
+interface Open extends SentLog {
+  readonly lines: { readonly line: LogLine; readonly bytes: number }[]
+  nextLine: number
+  sending: Promise<void> | undefined
+  /** Since the last line that was taken. */
+  dropped: number
+}
 
-  function add(open: Open, level: LogLine['level'], message: string, fields: unknown): void {
-    if (open.full || waitingBytes >= maxWaitingBytes) return
-    const kept = fieldsOf(fields)
-    const line: LogLine = {
-      at: new Date().toISOString(),
-      level,
-      message: tidy(message),
-      ...(kept === undefined ? {} : { fields: kept }),
+export function createLogBuffer(options: LogBufferOptions): LogBuffer {
+  const { waiting = { bytes: 0 }, onDropped } = options
+  const deliver = createLogSender(options)
+
+  function add(open: Open, level: LogLine['level'], message: unknown, fields: unknown): void {
+    if (open.full) return
+    if (waiting.bytes >= maxWaitingBytes) {
+      open.dropped += 1
+      return
     }
-    const bytes = JSON.stringify(line).length
-    waitingBytes += bytes
-    open.lines.push({ line, bytes })
+    noteGap(open)
+    push(open, lineOf(level, message, fields))
     open.sending ??= new Promise<void>((resolve) => setTimeout(resolve, gatherMs)).then(() => sendAll(open))
+  }
+
+  function push(open: Open, line: LogLine): void {
+    const bytes = JSON.stringify(line).length
+    waiting.bytes += bytes
+    open.lines.push({ line, bytes })
+  }
+
+  function noteGap(open: Open): void {
+    if (open.dropped === 0) return
+    const words = `${open.dropped} lines are missing here: too much of the log was waiting to be sent`
+    onDropped?.(open.dropped)
+    open.dropped = 0
+    push(open, lineOf('warn', words, undefined))
   }
 
   async function sendAll(open: Open): Promise<void> {
     while (open.lines.length > 0) {
       const part = takePart(open.lines)
-      waitingBytes -= part.reduce((sum, { bytes }) => sum + bytes, 0)
+      const lines = part.map(({ line }) => line)
       const firstLine = open.nextLine
       open.nextLine += part.length
-      if (open.full) continue
-      const sent = await send({ ...open.attempt, firstLine, lines: part.map(({ line }) => line) })
-      if (sent === undefined || sent.full || !sent.kept) open.full = true
+      const unsent = open.full ? 0 : await deliver(open, firstLine, lines)
+      if (unsent > 0) {
+        open.full = true
+        onDropped?.(unsent + open.lines.length + open.dropped)
+      }
+      waiting.bytes -= part.reduce((sum, { bytes }) => sum + bytes, 0)
+      if (open.lines.length === 0 && !open.full) noteGap(open)
     }
     open.sending = undefined
   }
 
   return {
     open(attempt) {
-      const open: Open = { attempt, lines: [], nextLine: 0, full: false, sending: undefined }
+      const open = newOpen(attempt)
       const at =
         (level: LogLine['level']): JobLog['info'] =>
         (message, fields) =>
@@ -83,14 +108,28 @@ export function createLogBuffer(send: (chunk: LogChunk) => Promise<SentChunk | u
       return {
         log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
         async flushed() {
+          open.flushBeforeMs = performance.now() + longestFlushMs
+          if (open.sending === undefined && !open.full) {
+            noteGap(open)
+            if (open.lines.length > 0) open.sending = sendAll(open)
+          }
           // what is being sent ends first, so that chunks keep their order
-          if (open.sending === undefined) return
           await open.sending
         },
       }
     },
   }
 }
+
+const newOpen = (attempt: AttemptName): Open => ({
+  attempt,
+  lines: [],
+  nextLine: 0,
+  full: false,
+  sending: undefined,
+  dropped: 0,
+  flushBeforeMs: Infinity,
+})
 
 function takePart(lines: Open['lines']): Open['lines'] {
   let bytes = 0
@@ -99,25 +138,4 @@ function takePart(lines: Open['lines']): Open['lines'] {
     return index > 0 && (index >= maxLinesAtOnce || bytes > maxBytesAtOnce)
   })
   return lines.splice(0, count < 0 ? lines.length : count)
-}
-
-/** As JSON, or as much of it as can be kept. */
-function fieldsOf(fields: unknown): LogLine['fields'] | undefined {
-  if (fields === undefined) return undefined
-  try {
-    const text = JSON.stringify(fields, (_, value: unknown) =>
-      typeof value === 'bigint'
-        ? String(value)
-        : value instanceof Error
-          ? `${value.name}: ${value.message}`
-          : typeof value === 'string'
-            ? tidy(value)
-            : value,
-    )
-    if (text === undefined) return undefined
-    if (text.length > maxFieldsBytes) return `${text.slice(0, 1_000)}… (${text.length} characters)`
-    return JSON.parse(text) as LogLine['fields']
-  } catch {
-    return 'fields that are not JSON'
-  }
 }

@@ -30,8 +30,8 @@ export interface ReporterOptions {
 export interface Ended {
   readonly sessionId: string
   readonly report: AttemptReport
-  /** Called once: the run is no longer held. */
-  readonly onDone: (applied: boolean) => void
+  /** Called once: the run holds no slot any more. `told`: the server has heard of the end. */
+  readonly onDone: (applied: boolean, told: boolean) => void
 }
 
 export interface Reporter {
@@ -113,6 +113,7 @@ async function sendUntilDone(
 ): Promise<void> {
   const [first] = batch
   if (first === undefined) return
+  let sessionOver = false
   for (let failures = 0; !signal.aborted; failures++) {
     try {
       const results = await options.send(
@@ -120,11 +121,12 @@ async function sendUntilDone(
         batch.map(({ report }) => report),
       )
       const applied = new Set(results.filter((result) => result.applied).map((result) => result.runId))
-      for (const { report, onDone } of batch) onDone(applied.has(report.runId))
+      for (const { report, onDone } of batch) onDone(applied.has(report.runId), true)
       return
     } catch (error) {
       const code = error instanceof BelfryError ? error.code : undefined
-      if (code === 'session_lost' || code === 'unauthenticated' || code === 'forbidden') break
+      sessionOver = code === 'session_lost'
+      if (sessionOver || code === 'unauthenticated' || code === 'forbidden') break
       if (code === 'invalid_request' || code === 'body_too_large') return halve(options, batch, error, signal)
       const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(failures, 10))
       const retryInMs = Math.round(ceilingMs * (0.5 + Math.random() / 2))
@@ -132,7 +134,7 @@ async function sendUntilDone(
       await pause(retryInMs, signal).catch(() => undefined)
     }
   }
-  for (const { onDone } of batch) onDone(false)
+  for (const { onDone } of batch) onDone(false, sessionOver)
 }
 
 async function halve(
@@ -150,7 +152,7 @@ async function halve(
   if (only === undefined) return
   options.onTrouble(`report of run ${only.report.runId}`, error, 0)
   const { runId, leaseEpoch, durationMs, outcome } = only.report
-  if (only.report.error?.code === refusedCode) return only.onDone(false)
+  if (only.report.error?.code === refusedCode) return only.onDone(false, false)
   const why = error instanceof Error ? error.message : String(error)
   const message = `What the attempt reported (${outcome}) was refused: ${why}`
   const report: AttemptReport = {

@@ -28,6 +28,8 @@ export type WorkerEvent =
   | { readonly kind: 'end_refused'; readonly runId: string }
   /** A function ignored its signal and was left behind; it still runs. */
   | { readonly kind: 'function_abandoned'; readonly runId: string; readonly job: string }
+  /** Lines of an attempt's log that could not be sent, or for which there was no room to wait. */
+  | { readonly kind: 'log_dropped'; readonly runId: string; readonly lines: number }
   /** A call failed, or the heartbeat thread ended; it is tried again. */
   | { readonly kind: 'trouble'; readonly what: string; readonly error: unknown; readonly retryInMs: number }
 

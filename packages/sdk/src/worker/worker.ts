@@ -14,6 +14,17 @@ import { BelfryError } from '@belfry/contract'
 import type { AnyJob } from '../functions/define-job.ts'
 import { queueOf } from '../functions/define-job.ts'
 import { baseUrlOf } from '../base-url.ts'
+import {
+  aFunction,
+  checkOptions,
+  flag,
+  jobs as jobsRule,
+  milliseconds,
+  text,
+  texts,
+  token,
+  whole,
+} from '../check-input.ts'
 import { startAttempt } from './attempt.ts'
 import { type ClaimLoop, createClaimLoop } from './claim-loop.ts'
 import type { Renewed } from './heartbeat-thread.ts'
@@ -68,10 +79,25 @@ export interface Worker extends AsyncDisposable {
 const batchMs = 20
 const flushMs = 8_000
 const closeMs = 2_000
-const logTries = 3
+
+const workerRules = {
+  jobs: jobsRule,
+  url: text,
+  token,
+  slots: whole(1, 10_000),
+  queues: texts,
+  register: flag,
+  drainMs: milliseconds,
+  abortGraceMs: milliseconds,
+  handleSignals: flag,
+  version: { what: 'a text', fits: (value: unknown) => typeof value === 'string' },
+  fetch: aFunction,
+  onEvent: aFunction,
+}
 
 /** Throws `invalid_request` or `invalid_config` for options that cannot be meant. */
 export function createWorker(options: WorkerOptions): Worker {
+  checkOptions('createWorker', 'invalid_request', options, workerRules, ['jobs', 'token'])
   const slots = options.slots ?? 10
   const jobs = jobsByName(options.jobs)
   const tell = guarded(options.onEvent)
@@ -191,6 +217,7 @@ interface StarterParts {
 
 /** Answers what begins an attempt and sees it through to its report. */
 function createStarter({ jobs, protocol, held, reporter, tell, abortGraceMs }: StarterParts) {
+  const waiting = { bytes: 0 }
   return (session: Session, run: ClaimedFunctionRun): void => {
     const { runId, leaseEpoch, attempt } = run
     const job = jobs.get(run.function)
@@ -202,7 +229,14 @@ function createStarter({ jobs, protocol, held, reporter, tell, abortGraceMs }: S
       reporter.submit({ sessionId: session.id, report, onDone() {} })
       return
     }
-    const logs = createLogBuffer((chunk) => sendLog(protocol, session.id, chunk))
+    let cutOff = false
+    const logs = createLogBuffer({
+      send: (chunk) => protocol.log(session.id, chunk),
+      waiting,
+      alive: () => !cutOff,
+      onTrouble: (error, retryInMs) => tell({ kind: 'trouble', what: 'log', error, retryInMs }),
+      onDropped: (lines) => tell({ kind: 'log_dropped', runId, lines }),
+    })
     const { log, flushed } = logs.open(name)
     tell({ kind: 'attempt_started', runId, job: job.name, attempt })
     const running = startAttempt({
@@ -216,7 +250,10 @@ function createStarter({ jobs, protocol, held, reporter, tell, abortGraceMs }: S
       ...name,
       sessionId: session.id,
       since: process.hrtime.bigint(),
-      abort: running.abort,
+      abort(reason) {
+        cutOff ||= reason === 'lease_lost' || reason === 'shutdown'
+        running.abort(reason)
+      },
     })
     void running.done.then(async ({ report, durationMs, abandoned }) => {
       if (abandoned !== undefined) {
@@ -227,26 +264,14 @@ function createStarter({ jobs, protocol, held, reporter, tell, abortGraceMs }: S
       const error = report?.error ?? null
       tell({ kind: 'attempt_ended', runId, job: job.name, attempt, outcome, durationMs, error })
       await flushed()
-      if (report === undefined) return free()
-      const onDone = (applied: boolean): void => {
+      if (report === undefined) return free(true)
+      const onDone = (applied: boolean, told: boolean): void => {
         if (!applied) tell({ kind: 'end_refused', runId })
-        free()
+        free(told)
       }
       reporter.submit({ sessionId: session.id, report, onDone })
     })
   }
-}
-
-async function sendLog(protocol: Protocol, sessionId: string, chunk: Parameters<Protocol['log']>[1]) {
-  for (let tries = 1; tries <= logTries; tries++) {
-    try {
-      return await protocol.log(sessionId, chunk)
-    } catch (error) {
-      if (!(error instanceof BelfryError) || !error.retryable) return undefined
-      await new Promise((resolve) => setTimeout(resolve, 200 * tries))
-    }
-  }
-  return undefined
 }
 
 interface StopParts {
@@ -269,7 +294,9 @@ async function stopInSteps(parts: StopParts): Promise<void> {
   const last = sessions.drop()
   if (last === undefined) return
   const limit = AbortSignal.timeout(closeMs)
-  // a claim that was called off may have been answered with runs; whatever fails here ends with the lease
-  await protocol.claim(last.id, { max: 0, waitMs: 0, known: [] }, limit).catch(() => undefined)
+  // a claim that was called off may have been answered with runs: those go back, but none that was started,
+  // whose end may not have been reported; whatever fails here ends with the lease
+  const known = [...held.startedUnder(last.id)]
+  await protocol.claim(last.id, { max: 0, waitMs: 0, known }, limit).catch(() => undefined)
   await protocol.close(last.id).catch(() => undefined)
 }

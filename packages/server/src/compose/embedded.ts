@@ -7,19 +7,21 @@
  * Works beside servers and other programs on the same database. HTTP jobs are left to the servers unless
  * asked for: calling targets is a matter of where a process stands in the network.
  */
-import type { RunCreate } from '@belfry/contract'
+import { Readable } from 'node:stream'
 import { BelfryError } from '@belfry/contract'
 import { createFunctionHandler, type FunctionBody } from '../adapters/handlers/function/function-handler.ts'
 import { systemClock } from '../adapters/system/clock.ts'
 import { createSystemIds } from '../adapters/system/ids.ts'
 import { loadConfig } from '../config/load.ts'
-import { laneOfRun, makeRun, wantedStart } from '../engine/catalog/run-maker.ts'
 import type { Api } from '../http/api.ts'
 import type { Credential } from '../ports/credentials.ts'
 import { ensureTenantNamed } from '../postgres/catalog/bootstrap.ts'
-import { type CallersClient, enqueueInside } from '../postgres/enqueue-inside.ts'
 import { createLeaseKeeper } from '../postgres/lease-keeper.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
+import { functionRoute } from '../domain/route.ts'
+import type { Executed, SettableTime } from './settable-time.ts'
+import { createSettableTime } from './settable-time.ts'
+import { createEmbeddedEnqueue, type EmbeddedEnqueue } from './embedded-enqueue.ts'
 import type { FunctionWork } from './engine.ts'
 import { terminalLogger } from './logging.ts'
 import { assemble, type Parts } from './parts.ts'
@@ -42,18 +44,22 @@ export interface EmbeddedOptions {
   readonly httpSlots: number
   /** Whether schedules fire and lost runs are rescued here. */
   readonly schedules: boolean
+  /**
+   * Epoch ms: time stands still there, and is set from then on; only with a new `dataDir`, of which the
+   * database is never again of any other use.
+   */
+  readonly clockAtMs?: number | undefined
 }
 
 export interface EmbeddedBelfry {
   /** Answers what the API would. */
   readonly fetch: typeof fetch
-  /** Stores a run inside the transaction that is open on this client; answers its id and when it is due. */
-  readonly enqueueInside: (
-    client: CallersClient,
-    asked: RunCreate,
-  ) => Promise<{ readonly id: string; readonly dueAt: string }>
+  /** Runs inside the transaction that is open on a client, or many at once. */
+  readonly enqueue: EmbeddedEnqueue
   /** Begins to fire and to run. What it leans on is there before: so jobs can be stored first. */
   readonly work: () => Promise<void>
+  /** Where its time is settable. */
+  readonly time?: SettableTime | undefined
   readonly stop: () => Promise<void>
 }
 
@@ -68,13 +74,20 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedB
   const undo: UndoStep[] = []
   const stopAll = () => unwind(undo, { clock: systemClock, logger, budgetMs: config.drainMs + stopMarginMs })
   try {
-    const store = await openStore({ config, log: (level, message) => logger[level](message) })
+    const { clockAtMs } = options
+    const log = (level: 'info' | 'warn' | 'error', message: string) => logger[level](message)
+    const store = await openStore({ config, log, settableFromMs: clockAtMs })
     const closing = { name: 'the store', undo: () => store.close() }
     undo.push(config.databaseUrl === undefined ? { ...closing, leastMs: embeddedStopMs } : closing)
     const tenant = await ensureTenantNamed({ db: store.db, ids: createSystemIds() }, options.tenant)
     const metrics = createMetrics({ version, processMetrics: false })
     const credential = credentialOf(tenant)
+    const time =
+      store.now === undefined || clockAtMs === undefined
+        ? undefined
+        : createSettableTime(store.now, clockAtMs)
     const parts = assemble(config, logger, store, metrics, {
+      databaseClock: time?.databaseClock,
       callsHttp: options.httpSlots > 0,
       functions: functionsOf(options, tenant.id, store),
       authenticator: {
@@ -90,14 +103,17 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedB
     const api = await parts.createApi?.()
     if (api === undefined) throw new BelfryError('internal', 'An embedded Belfry has no API.')
     undo.push({ name: 'the API', undo: () => api.close() })
+    const enqueue = createEmbeddedEnqueue(parts, tenant.id, config.retentionDays, systemClock)
+    undo.push({ name: 'hints of what was enqueued', undo: async () => enqueue.close() })
     let stopping: Promise<void> | undefined
     return {
       fetch: callAsFunction(api),
-      enqueueInside: (client, asked) => enqueueWith(parts, tenant.id, client, asked),
+      enqueue,
       async work() {
         undo.push({ name: 'the engine', undo: () => parts.engine.stop() })
         await parts.engine.start()
       },
+      time: time?.within({ hints: parts.hints, executed: executedBy(options, tenant.id) }),
       stop: () => (stopping ??= stopAll()),
     }
   } catch (error) {
@@ -106,11 +122,24 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedB
   }
 }
 
-function settingsOf({ settings, schedules, httpSlots, functions }: EmbeddedOptions): Record<string, unknown> {
+function settingsOf({
+  settings,
+  schedules,
+  httpSlots,
+  functions,
+  clockAtMs,
+}: EmbeddedOptions): Record<string, unknown> {
   const works = httpSlots > 0 || functions.size > 0
   const roles = ['api', ...(schedules ? ['scheduler'] : []), ...(works ? ['worker'] : [])]
   const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
-  return { ...given, roles, ...(httpSlots > 0 ? { workerSlots: httpSlots } : {}) }
+  // nobody else has this database
+  const own = clockAtMs === undefined ? {} : { databaseHints: 'local' }
+  return { ...given, ...own, roles, ...(httpSlots > 0 ? { workerSlots: httpSlots } : {}) }
+}
+
+function executedBy({ functions, httpSlots, queues }: EmbeddedOptions, tenantId: string): Executed {
+  const routes = [...functions.keys()].map((name) => functionRoute(tenantId, name))
+  return { routes: httpSlots > 0 ? [...routes, 'http'] : routes, queues }
 }
 
 function functionsOf(
@@ -145,47 +174,21 @@ function callAsFunction({ app }: Api): typeof fetch {
     init.signal?.throwIfAborted()
     const url = new URL(input instanceof Request ? input.url : input)
     const headers = Object.fromEntries(new Headers(init.headers))
+    const streams = headers['accept'] === 'text/event-stream'
     const answer = await app.inject({
       method: (init.method ?? 'GET') as 'GET',
       url: `${url.pathname}${url.search}`,
       headers: { ...headers, authorization: 'Bearer embedded' },
       ...(typeof init.body === 'string' ? { payload: init.body } : {}),
+      ...(streams ? { payloadAsStream: true as const } : {}),
     })
+    // as a connection that ends: the stream is let go
+    if (streams) init.signal?.addEventListener('abort', () => answer.raw.res.destroy(), { once: true })
     const sent = Object.entries(answer.headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, String(value)] as [string, string]],
     )
-    const body = answer.statusCode === 204 ? null : answer.body
-    return new Response(body, { status: answer.statusCode, headers: sent })
+    const whole = streams ? Readable.toWeb(answer.stream()) : answer.body
+    const body = answer.statusCode === 204 ? null : whole
+    return new Response(body as ReadableStream | string | null, { status: answer.statusCode, headers: sent })
   }
-}
-
-async function enqueueWith(
-  { catalog, tags, ids, hints }: Parts,
-  tenantId: string,
-  client: CallersClient,
-  asked: RunCreate,
-): Promise<{ id: string; dueAt: string }> {
-  if (catalog === undefined) throw new BelfryError('internal', 'An embedded Belfry has no catalog.')
-  const access = { tenantId, dryRun: false, readOnly: true }
-  const { template, nowMs } = await catalog.within(access, async (tx) => ({
-    template: await tx.runs.templateByJobName(asked.job),
-    nowMs: await tx.nowMs(),
-  }))
-  if (template === undefined) {
-    const message = `There is no job named "${asked.job}"; start a process that has it, or register it first.`
-    throw new BelfryError('not_found', message, { errors: [{ pointer: '/job', message }] })
-  }
-  await tags.ready([laneOfRun(template, tenantId, asked.queue)])
-  const run = makeRun({ ids, tags, tenantId, nowMs }, template, {
-    source: 'manual',
-    scheduleId: null,
-    input: asked.input,
-    runAtMs: wantedStart(asked.runAt, nowMs),
-    queue: asked.queue,
-    priority: asked.priority,
-  })
-  await enqueueInside(client, tenantId, run)
-  // The commit is the caller's: from now on claims are tried in ever longer steps, so that it is soon seen.
-  if (run.start.kind === 'ready') hints.publish({ topic: 'ready', key: run.queue })
-  return { id: run.id, dueAt: new Date(run.dueAtMs).toISOString() }
 }

@@ -14,11 +14,15 @@ import { createDatabaseClock } from '../engine/database-clock.ts'
 import type { Elector } from '../engine/elector.ts'
 import { createElector } from '../engine/elector.ts'
 import type { FairTags } from '../engine/fair-tags.ts'
+import type { Gatekeeper } from '../engine/gatekeeper.ts'
+import { createGatekeeper } from '../engine/gatekeeper.ts'
 import { createPruner } from '../engine/pruner.ts'
 import type { Replanner } from '../engine/replanner.ts'
 import { createReplanner } from '../engine/replanner.ts'
 import { createRescuer } from '../engine/rescuer.ts'
 import { createScheduler } from '../engine/scheduler.ts'
+import type { WatchedRuns } from '../engine/watched-runs.ts'
+import { tellingEnds } from '../engine/watched-runs.ts'
 import type { Worker } from '../engine/worker.ts'
 import { createWorker } from '../engine/worker.ts'
 import type { CalendarShelf } from '../ports/calendars.ts'
@@ -30,15 +34,17 @@ import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { Random } from '../ports/random.ts'
-import type { SessionOwner } from '../ports/run-store.ts'
+import type { RunStore, SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
 import { createPostgresBackfilling } from '../postgres/backfilling.ts'
 import { createPostgresFiring } from '../postgres/firing.ts'
+import { createPostgresGate } from '../postgres/gate/gate.ts'
 import { createPostgresLeadership } from '../postgres/leadership.ts'
 import { createPostgresMaintenance } from '../postgres/maintenance.ts'
 import { createPostgresReplans } from '../postgres/replans.ts'
+import { createPostgresOverdueRuns } from '../postgres/overdue-runs.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
 import { createPostgresTimerIndex } from '../postgres/timer-index.ts'
@@ -58,6 +64,10 @@ export interface EngineParts {
   readonly zones: ZoneSource
   /** Of the process. */
   readonly shelf: CalendarShelf
+  /** Default: estimated. */
+  readonly databaseClock?: DatabaseClock | undefined
+  /** Runs that somebody follows. */
+  readonly watched: WatchedRuns
   readonly egress: EgressAgent
   /** Whether the worker calls HTTP targets. */
   readonly callsHttp: boolean
@@ -82,26 +92,21 @@ export interface Engine {
   readonly worker: Worker | undefined
   /** Undefined where this process is no scheduler. */
   readonly scheduling: Pick<Scheduling, 'elector' | 'replanner' | 'backfiller'> | undefined
+  /** Undefined where this process neither schedules nor works. */
+  readonly gatekeeper: Gatekeeper | undefined
   readonly databaseClock: DatabaseClock
 }
 
 export function createEngine(parts: EngineParts): Engine {
   const { config } = parts
-  const databaseClock = createDatabaseClock(parts.clock)
+  const databaseClock = parts.databaseClock ?? createDatabaseClock(parts.clock)
   const shared = { ...parts, databaseClock, host: hostname(), version }
-  const store = createPostgresRunStore({ db: parts.db, heartbeats: parts.leases })
+  const store = tellingEnds(createPostgresRunStore({ db: parts.db, heartbeats: parts.leases }), parts.watched)
   const scheduling = config.roles.includes('scheduler') ? schedulerServices(shared) : undefined
   const firing = scheduling?.services ?? []
-  const upkeep: Service[] = config.roles.includes('scheduler')
-    ? [
-        createRescuer({ ...parts, store, intervalMs: config.rescueMs }),
-        createPruner({
-          ...parts,
-          maintenance: createPostgresMaintenance(parts.db),
-          retentionDays: config.retentionDays,
-        }),
-      ]
-    : []
+  const works = config.roles.includes('scheduler') || config.roles.includes('worker')
+  const gatekeeper = works ? createGatekeeper({ ...parts, gate: createPostgresGate(parts.db) }) : undefined
+  const upkeep = [...upkeepServices(parts, store), ...(gatekeeper === undefined ? [] : [gatekeeper])]
   const handler = createHttpHandler({
     egress: parts.egress,
     clock: parts.clock,
@@ -136,6 +141,7 @@ export function createEngine(parts: EngineParts): Engine {
   return {
     worker: worker ?? functionWorker,
     scheduling,
+    gatekeeper,
     databaseClock,
     async start() {
       for (const service of [...upkeep, ...firing]) await service.start()
@@ -149,6 +155,29 @@ export function createEngine(parts: EngineParts): Engine {
       await Promise.all([handler.close(), functions?.handler.close(), functions?.keeper.close()])
     },
   }
+}
+
+/** What keeps house; none of it needs a shard of its own. */
+function upkeepServices(parts: EngineParts, store: RunStore): readonly Service[] {
+  const { config, db } = parts
+  const services: Service[] = []
+  if (config.roles.includes('scheduler')) {
+    services.push(
+      createRescuer({
+        ...parts,
+        store,
+        overdueRuns: createPostgresOverdueRuns(db),
+        intervalMs: config.rescueMs,
+        sweepMs: 6 * config.rescueMs,
+      }),
+      createPruner({
+        ...parts,
+        maintenance: createPostgresMaintenance(db),
+        retentionDays: config.retentionDays,
+      }),
+    )
+  }
+  return services
 }
 
 interface Scheduling {

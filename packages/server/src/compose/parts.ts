@@ -10,10 +10,15 @@ import { openZoneSource, zoneDataOnDisk, zoneDirectories } from '../adapters/zon
 import { connectionShares } from '../config/connection-shares.ts'
 import type { Config } from '../config/schema.ts'
 import { createCalendarShelf } from '../engine/calendar-shelf.ts'
+import type { DatabaseClock } from '../engine/database-clock.ts'
 import { createDatabaseClock } from '../engine/database-clock.ts'
 import type { FairTags } from '../engine/fair-tags.ts'
 import { createFairTags } from '../engine/fair-tags.ts'
 import { createLocalHints } from '../engine/local-hints.ts'
+import type { RunWatcher } from '../engine/run-watcher.ts'
+import { createRunWatcher } from '../engine/run-watcher.ts'
+import type { WatchedRuns } from '../engine/watched-runs.ts'
+import { createWatchedRuns, tellingEnds, tellingLines } from '../engine/watched-runs.ts'
 import type { WorkerGate, WorkerGateOptions } from '../engine/workers/worker-gate.ts'
 import { createWorkerGate } from '../engine/workers/worker-gate.ts'
 import type { Api, ApiOptions } from '../http/api.ts'
@@ -21,6 +26,7 @@ import { createApi } from '../http/api.ts'
 import type { Catalog } from '../ports/catalog.ts'
 import type { Authenticator } from '../ports/credentials.ts'
 import type { EgressAgent } from '../ports/egress.ts'
+import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { WorkerStore } from '../ports/worker-store.ts'
@@ -33,6 +39,7 @@ import { checkWritable } from '../postgres/writable.ts'
 import type { PoolStats } from '../postgres/pool.ts'
 import { createPostgresQueueProgress } from '../postgres/queue-progress.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
+import { createPostgresRunWatchStore } from '../postgres/run-watch-store.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
 import { createPostgresWorkerStore } from '../postgres/worker-store.ts'
 import { createAuthenticator, keyMint } from '../security/credentials.ts'
@@ -70,6 +77,8 @@ export interface AssembleOptions {
   readonly functions?: ((parts: FunctionParts) => FunctionWork) | undefined
   /** Whether this process calls HTTP targets, where it has the role `worker`. Default true. */
   readonly callsHttp?: boolean
+  /** Default: estimated. */
+  readonly databaseClock?: DatabaseClock | undefined
   /** Default: by API key. */
   readonly authenticator?: Authenticator | undefined
   readonly limits?: ApiOptions['limits']
@@ -87,15 +96,9 @@ export function assemble(
   metrics: Metrics,
   options: AssembleOptions = {},
 ): Parts {
-  const shares = connectionShares(config)
-  const leases = store.db
-  const api = shares.api === 0 ? undefined : store.open('api', shares.api)
-  const db = shares.engine === 0 ? undefined : store.open('engine', shares.engine)
+  const { leases, api, db } = openPools(config, store)
   const ids = createSystemIds()
-  const events = createEventFanOut([createEventLog(logger), metrics.events], (error) =>
-    logger.error({ err: error }, 'a listener of events failed'),
-  )
-  store.onRestart((reason) => events.emit('database_restarted', { reason }))
+  const events = openEvents(logger, store, metrics)
   const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()))
   const egress = openEgress(config)
   // not on the connections of the API: a request waits for it while it holds one
@@ -106,28 +109,34 @@ export function assemble(
   const shelf = createCalendarShelf()
   const shared = { ids, hints, egress, events, tags, zones }
   const timing = { clock: systemClock, random: systemRandom }
-  const workers = createPostgresWorkerStore(db ?? api ?? leases)
+  const watched = createWatchedRuns({ hints, clock: systemClock })
+  const workers = tellingLines(createPostgresWorkerStore(db ?? api ?? leases), watched)
   const engine = createEngine({
     ...shared,
     ...timing,
     shelf,
+    watched,
+    databaseClock: options.databaseClock,
     config,
     db: db ?? leases,
     leases,
     callsHttp: options.callsHttp ?? true,
     functions: options.functions?.({ workers }),
   })
-  const gate = openGate(config, { ...shared, workers, db: db ?? api ?? leases, leases })
+  const gate = openGate(config, {
+    ...shared,
+    workers,
+    watched,
+    databaseClock: options.databaseClock ?? createDatabaseClock(systemClock),
+    db: db ?? api ?? leases,
+    leases,
+  })
   const catalog = api && createPostgresCatalog({ db: api, dataVersion: zones.dataVersion, shelf })
   const pools = [leases, api, db].filter((each) => each !== undefined)
   readGauges(metrics, pools, engine)
   return {
     engine,
-    checks: [
-      { name: 'database', check: () => leases.ping() },
-      { name: 'database_takes_writes', check: () => checkWritable(leases) },
-      { name: 'schema', check: createSchemaCheck(leases) },
-    ],
+    checks: readinessChecks(leases),
     reports: statusReports({ db: leases, engine, zones, zonesOnDisk: () => zoneDataOnDisk(directories) }),
     hints,
     egress,
@@ -143,10 +152,51 @@ export function assemble(
           ...shared,
           retentionDays: config.retentionDays,
           gate,
+          watcher: openWatcher(api, shared),
           limits: options.limits,
           authenticator: options.authenticator,
         })),
   }
+}
+
+interface Pools {
+  /** Few connections that nothing busy shares. */
+  readonly leases: Database
+  /** Undefined where this process has no role `api`. */
+  readonly api: Database | undefined
+  /** Undefined where nothing but the API needs the database. */
+  readonly db: Database | undefined
+}
+
+function openPools(config: Config, store: Store): Pools {
+  const { api, engine } = connectionShares(config)
+  return {
+    leases: store.db,
+    api: api === 0 ? undefined : store.open('api', api),
+    db: engine === 0 ? undefined : store.open('engine', engine),
+  }
+}
+
+function openEvents(logger: Logger, store: Store, metrics: Metrics): EventSink {
+  const events = createEventFanOut([createEventLog(logger), metrics.events], (error) =>
+    logger.error({ err: error }, 'a listener of events failed'),
+  )
+  store.onRestart((reason) => events.emit('database_restarted', { reason }))
+  return events
+}
+
+const readinessChecks = (db: Database): readonly ReadinessCheck[] => [
+  { name: 'database', check: () => db.ping() },
+  { name: 'database_takes_writes', check: () => checkWritable(db) },
+  { name: 'schema', check: createSchemaCheck(db) },
+]
+
+function openWatcher(
+  db: Database,
+  shared: { readonly hints: Hints; readonly events: EventSink },
+): RunWatcher {
+  const store = createPostgresRunWatchStore(db)
+  return createRunWatcher({ ...shared, clock: systemClock, random: systemRandom, store })
 }
 
 function openEgress(config: Config): EgressAgent {
@@ -161,21 +211,21 @@ function openEgress(config: Config): EgressAgent {
 
 function openGate(
   { leaseMs, heartbeatMs }: Config,
-  parts: Pick<WorkerGateOptions, 'ids' | 'hints' | 'events' | 'tags' | 'workers'> & {
+  parts: Pick<WorkerGateOptions, 'ids' | 'hints' | 'events' | 'tags' | 'workers' | 'databaseClock'> & {
     readonly db: Database
     readonly leases: Database
+    readonly watched: WatchedRuns
   },
 ): WorkerGate {
-  const { db, leases } = parts
+  const { db, leases, watched } = parts
   return createWorkerGate({
     ...parts,
     clock: systemClock,
     random: systemRandom,
     leaseMs,
     heartbeatMs,
-    databaseClock: createDatabaseClock(systemClock),
     queue: createPostgresRunQueue(db),
-    store: createPostgresRunStore({ db, heartbeats: leases }),
+    store: tellingEnds(createPostgresRunStore({ db, heartbeats: leases }), watched),
   })
 }
 
@@ -185,7 +235,7 @@ function openApi(
   logger: Logger,
   shared: Pick<
     ApiOptions,
-    'ids' | 'hints' | 'egress' | 'tags' | 'zones' | 'gate' | 'events' | 'limits' | 'retentionDays'
+    'ids' | 'hints' | 'egress' | 'tags' | 'zones' | 'gate' | 'watcher' | 'events' | 'limits' | 'retentionDays'
   > & {
     readonly authenticator?: Authenticator | undefined
   },
@@ -226,7 +276,8 @@ function readGauges(metrics: Metrics, pools: readonly Database[], engine: Engine
       waiting: sum((each) => each.waiting),
     }
   })
-  const { worker, scheduling } = engine
+  const { worker, scheduling, gatekeeper } = engine
+  if (gatekeeper !== undefined) metrics.readGate(gatekeeper.stats)
   if (scheduling !== undefined) metrics.readBackfills(scheduling.backfiller.stats)
   if (worker === undefined) return
   metrics.readSlots(() => {

@@ -2,16 +2,20 @@
  * Opens the store that the configuration asks for: the embedded Postgres, or the one of DATABASE_URL; waits
  * for it, with words; brings the schema up to date where that is allowed, and refuses one that does not fit.
  */
+import { BelfryError } from '@belfry/contract'
 import { systemClock } from '../adapters/system/clock.ts'
 import { systemRandom } from '../adapters/system/ids.ts'
 import { connectionShares } from '../config/connection-shares.ts'
 import type { Config } from '../config/schema.ts'
 import type { Database } from '../postgres/database.ts'
 import { openDatabase } from '../postgres/database.ts'
+import type { EmbeddedPostgres } from '../postgres/embedded/embedded-postgres.ts'
 import { startEmbeddedPostgres } from '../postgres/embedded/embedded-postgres.ts'
 import { checkSchema, migrate, schemaMismatch } from '../postgres/migrate.ts'
 import type { ConnectionOptions } from '../postgres/pool.ts'
 import { describeTarget } from '../postgres/pool.ts'
+import type { SettableNow } from '../postgres/settable-now.ts'
+import { openSettableNow } from '../postgres/settable-now.ts'
 import { waitForDatabase } from '../postgres/wait-for-database.ts'
 
 /** How long a server waits for its database at start before it gives up with an error. */
@@ -30,6 +34,8 @@ export interface Store {
   readonly description: string
   /** Called when the embedded Postgres ended unasked and is being started again. */
   readonly onRestart: (listener: (reason: string) => void) => void
+  /** Where the time was made settable. */
+  readonly now?: SettableNow | undefined
   readonly close: () => Promise<void>
 }
 
@@ -37,6 +43,11 @@ export interface StoreOptions {
   readonly config: Config
   readonly log: StartLog
   readonly signal?: AbortSignal
+  /**
+   * Epoch ms: makes the time of the database settable, from there on. Only of a database that this start
+   * makes: it can never be real again.
+   */
+  readonly settableFromMs?: number | undefined
 }
 
 /**
@@ -52,6 +63,7 @@ async function openEmbedded(options: StoreOptions): Promise<Store> {
   const embedded = await startEmbeddedPostgres({ dataDir: config.dataDir, log, port: config.embeddedPort })
   try {
     await migrate(embedded.adminConnection, { log, runtimeLogin: embedded.connection.user })
+    const now = await settableNow(options, embedded)
     const pools = await openChecked(options, embedded.connection)
     return {
       db: pools.db,
@@ -63,9 +75,11 @@ async function openEmbedded(options: StoreOptions): Promise<Store> {
           if (!exit.expected) listener(String(exit.signal ?? exit.code))
         })
       },
+      now,
       close: async () => {
         try {
           await pools.close()
+          await now?.close()
         } finally {
           await embedded.stop()
         }
@@ -77,7 +91,23 @@ async function openEmbedded(options: StoreOptions): Promise<Store> {
   }
 }
 
+async function settableNow(
+  { settableFromMs }: StoreOptions,
+  { created, adminConnection }: EmbeddedPostgres,
+): Promise<SettableNow | undefined> {
+  if (settableFromMs === undefined) return undefined
+  if (created) return openSettableNow(adminConnection, settableFromMs)
+  const message =
+    'The time of a database that was there before is not made settable; use a new data directory.'
+  throw new BelfryError('invalid_config', message)
+}
+
 async function openRemote(options: StoreOptions): Promise<Store> {
+  if (options.settableFromMs !== undefined) {
+    const message =
+      'The time of a database that others may use is not made settable; leave "databaseUrl" out.'
+    throw new BelfryError('invalid_config', message)
+  }
   const connection = { connectionString: options.config.databaseUrl }
   if (options.config.migrateAtStart) await migrateWhenReachable(options, connection)
   const pools = await openChecked(options, connection)

@@ -2,11 +2,13 @@
  * What the end of an attempt means for its run: the one decision that worker and rescuer share. Pure.
  *
  * Order of the rules: success stands, whatever else happened; then a cancel that was asked for; then
- * delivery; then the budget. `at_most_once` means that no second invocation ever happens: whatever is not a
- * success ends the run. Where the handler answered with a failure the reason is `not_retryable`; where nobody
- * can know what it did (timeout, lost worker, cut off by a shutdown) it is `outcome_unknown`.
+ * delivery; then the deadline of the whole run; then the codes that are (never) tried again, and the budget.
+ * `at_most_once` means that no second invocation ever happens: whatever is not a success ends the run. Where
+ * the handler answered with a failure the reason is `not_retryable`; where nobody can know what it did
+ * (timeout, lost worker, cut off by a shutdown) it is `outcome_unknown`.
  */
 import type { AttemptOutcome, Delivery, RetryPolicy, RunReason, TerminalRunState } from '@belfry/contract'
+import { mayRetry, retryCodesOf } from '@belfry/contract'
 import { crashDelayMs, hasAttemptsLeft, maxCrashes, retryDelayMs } from './retry.ts'
 
 /** How an attempt came to its end. */
@@ -14,8 +16,11 @@ export type AttemptEnding =
   | { readonly kind: 'succeeded' }
   /** The handler answered with a failure. */
   | { readonly kind: 'failed'; readonly retryable: boolean; readonly retryAfterMs?: number | undefined }
-  /** Cut off after its time, by the worker or by the rescuer. */
-  | { readonly kind: 'timed_out' }
+  /**
+   * Cut off after its time, by the worker or by the rescuer; `ofRun`: that of the whole run, which was over
+   * before that of the attempt.
+   */
+  | { readonly kind: 'timed_out'; readonly ofRun?: boolean }
   /** Cut off because a cancel was asked for, or called off by the function itself. */
   | { readonly kind: 'canceled' }
   /** Cut off because the worker stops. */
@@ -32,6 +37,10 @@ export interface AttemptCase {
   /** Attempts of this run that were lost before this one. */
   readonly crashCount: number
   readonly cancelRequested: boolean
+  readonly errorCode: string | null
+  readonly httpStatus: number | null
+  /** What is left of the time for the whole run, in ms, negative when it is over; null: no limit. */
+  readonly leftMs: number | null
 }
 
 /** Exactly one of `runState` and `retryDelayMs` is null. */
@@ -59,13 +68,17 @@ export function judgeAttempt(attempt: AttemptCase, random: number): AttemptVerdi
   const { ending } = attempt
   const end = (runState: TerminalRunState, reason: RunReason | null, outcome: AttemptOutcome = ending.kind) =>
     ({ outcome, runState, reason, retryDelayMs: null, countAs: countOf[ending.kind] }) as const
-  const again = (delayMs: number): AttemptVerdict => ({
-    outcome: ending.kind,
-    runState: null,
-    reason: null,
-    retryDelayMs: delayMs,
-    countAs: countOf[ending.kind],
-  })
+  /** A next attempt that would be due when the run must be over never comes. */
+  const again = (delayMs: number): AttemptVerdict =>
+    attempt.leftMs !== null && delayMs >= attempt.leftMs
+      ? end('failed', 'deadline_exceeded')
+      : {
+          outcome: ending.kind,
+          runState: null,
+          reason: null,
+          retryDelayMs: delayMs,
+          countAs: countOf[ending.kind],
+        }
 
   if (ending.kind === 'succeeded') return end('succeeded', null)
   if (attempt.cancelRequested) return end('canceled', 'canceled_by_request')
@@ -80,7 +93,10 @@ export function judgeAttempt(attempt: AttemptCase, random: number): AttemptVerdi
     }
     case 'timed_out':
     case 'failed': {
-      if (ending.kind === 'failed' && !ending.retryable) return end('failed', 'not_retryable')
+      if (ending.kind === 'timed_out' && ending.ofRun === true) return end('failed', 'deadline_exceeded')
+      const codes = retryCodesOf(attempt.errorCode, attempt.httpStatus)
+      if (!mayRetry(attempt.retry, codes, ending.kind === 'timed_out' || ending.retryable))
+        return end('failed', 'not_retryable')
       const failures = attempt.failures + 1
       if (!hasAttemptsLeft(attempt.retry, failures)) return end('failed', 'attempts_exhausted')
       const askedMs = ending.kind === 'failed' ? ending.retryAfterMs : undefined

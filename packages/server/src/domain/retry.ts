@@ -1,11 +1,12 @@
 /**
- * When the next attempt may start. Pure: chance comes in as a number in [0, 1). Safe for 1,000 attempts and
- * more: the exponent is bounded before the power is taken, so no delay is ever infinite, negative or NaN.
+ * When the next attempt may start. Pure: chance comes in as a number in [0, 1). The limit of a
+ * pause, and which failures are tried again at all, stand in the contract (retry-rules.ts): inline tests of
+ * users' jobs go by the same.
  *
  * What counts against `maxAttempts` are attempts that failed or timed out. Attempts that a worker's death cut
  * short are counted apart (`crashCount`, at most 3), attempts that were handed back are not counted at all.
  */
-import type { RetryPolicy } from '@belfry/contract'
+import { doubledMs, type RetryPolicy, retryLimitMs } from '@belfry/contract'
 
 /** A target may ask for at most this long a pause (`Retry-After`). */
 export const longestRetryAfterMs = 86_400_000
@@ -14,15 +15,6 @@ export const maxCrashes = 3
 
 const firstCrashDelayMs = 1_000
 const longestCrashDelayMs = 60_000
-/** 2^53 ms is beyond every cap. */
-const largestExponent = 53
-
-/** `base × 2^(n−1)`, at most `capMs`; `n` counts from 1. */
-function ceilingMs(n: number, baseMs: number, capMs: number): number {
-  const exponent = Math.min(Math.max(n - 1, 0), largestExponent)
-  return Math.min(capMs, baseMs * 2 ** exponent)
-}
-
 /**
  * Whether another attempt may follow after `failures` attempts (this one among them) that failed or timed
  * out.
@@ -41,10 +33,7 @@ export function retryDelayMs(
   random: number,
   retryAfterMs: number = 0,
 ): number {
-  const limitMs =
-    policy.backoff === 'fixed'
-      ? Math.min(policy.baseMs, policy.capMs)
-      : ceilingMs(failures, policy.baseMs, policy.capMs)
+  const limitMs = retryLimitMs(policy, failures)
   const delayMs = policy.jitter === 'full' ? limitMs * random : limitMs
   const askedMs = Number.isFinite(retryAfterMs) ? Math.min(Math.max(retryAfterMs, 0), longestRetryAfterMs) : 0
   return Math.ceil(Math.max(delayMs, askedMs))
@@ -52,5 +41,5 @@ export function retryDelayMs(
 
 /** The pause after a crash: full jitter up to 1 s, doubling, at most a minute. `crashCount` counts from 1. */
 export function crashDelayMs(crashCount: number, random: number): number {
-  return Math.ceil(ceilingMs(crashCount, firstCrashDelayMs, longestCrashDelayMs) * random)
+  return Math.ceil(doubledMs(crashCount, firstCrashDelayMs, longestCrashDelayMs) * random)
 }

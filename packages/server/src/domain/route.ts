@@ -21,6 +21,12 @@ export function routeOf(handler: JobDefinition['handler'], tenantId: string): st
   return handler.kind === 'function' ? functionRoute(tenantId, handler.name) : handler.kind
 }
 
+/** Name of the function that a route leads to; undefined: to none. */
+export function functionOfRoute(route: string): string | undefined {
+  if (!route.startsWith(functionMark)) return undefined
+  return route.slice(route.indexOf(':', functionMark.length) + 1)
+}
+
 /** The lane of the functions of a tenant in a queue. Names of queues hold no slash. */
 export function functionLane(queue: string, tenantId: string): string {
   return `${queue}/${tenantId}`

@@ -3,16 +3,16 @@
  * the attempt. So all attempts of a run, and what their targets record, are found under the run's id.
  */
 
-/** `spanBytes` are 8 numbers in [0, 1), drawn anew for each attempt. */
-export function attemptTraceparent(runId: string, spanBytes: readonly number[]): string {
-  const span = spanBytes
-    .map((each) =>
-      Math.floor(each * 256)
-        .toString(16)
-        .padStart(2, '0'),
-    )
-    .join('')
+/** `upper` and `lower` are numbers in [0, 1), drawn anew for each attempt: the halves of its span. */
+export function attemptTraceparent(runId: string, upper: number, lower: number): string {
+  const span = `${halfSpan(upper)}${halfSpan(lower)}`
   // all zeros would mean "no span"
-  const spanId = /^0*$/.test(span) ? '0000000000000001' : span
+  const spanId = span === '0000000000000000' ? '0000000000000001' : span
   return `00-${runId.replaceAll('-', '')}-${spanId}-01`
+}
+
+function halfSpan(random: number): string {
+  return Math.floor(random * 0x1_0000_0000)
+    .toString(16)
+    .padStart(8, '0')
 }

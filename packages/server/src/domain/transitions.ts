@@ -7,7 +7,7 @@ import type { RunState, TerminalRunState } from '@belfry/contract'
 import { isTerminal, runStates } from '@belfry/contract'
 
 /** Who makes a transition happen. */
-type TransitionActor = 'enqueuer' | 'worker' | 'rescuer' | 'resolver' | 'person'
+type TransitionActor = 'enqueuer' | 'gatekeeper' | 'worker' | 'rescuer' | 'resolver' | 'person'
 
 export interface Transition {
   /** `null`: the run is made. */
@@ -42,6 +42,14 @@ export const transitions = [
   { from: 'waiting_for_dependencies', to: 'canceled', by: 'person', when: 'it is canceled while it waits' },
   { from: 'pending', to: 'running', by: 'worker', when: 'a worker claims it; an attempt begins' },
   { from: 'pending', to: 'canceled', by: 'person', when: 'it is canceled while it waits' },
+  {
+    from: 'pending',
+    to: 'failed',
+    by: 'rescuer',
+    when: 'it waits past its time to start or past the deadline of the run',
+  },
+  { from: 'pending', to: 'skipped', by: 'gatekeeper', when: 'its job is at a limit that skips what comes' },
+  { from: 'pending', to: 'canceled', by: 'gatekeeper', when: 'a newer run takes its place at a limit' },
   { from: 'running', to: 'succeeded', by: 'worker', when: 'the handler reports success' },
   {
     from: 'running',

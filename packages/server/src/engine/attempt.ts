@@ -8,14 +8,16 @@
  * A success stands even when it comes after the signal. A handler that ignores its signal past the grace is
  * abandoned: the attempt ends without it, and its late answer goes nowhere.
  *
- * The timeout of an attempt runs here and nowhere else, so that it means the same for every kind of handler
+ * The timeout of an attempt runs here and nowhere else, that of the attempt or that of the whole run,
+ * whichever comes first (domain/run-limits.ts): so that it means the same for every kind of handler
  * and a timeout is always recorded as one. The handler knows best where the time went: its words are kept.
  */
 import type { JobDefinition, RunError } from '@belfry/contract'
 import { type AttemptEnding, judgeAttempt } from '../domain/attempt-outcome.ts'
+import { attemptLimit, leftMs } from '../domain/run-limits.ts'
 import { attemptTraceparent } from '../domain/traceparent.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { AbortReason, Handler, HandlerResult } from '../ports/handler.ts'
+import type { AbortReason, Handler, HandlerRequest, HandlerResult } from '../ports/handler.ts'
 import type { Random } from '../ports/random.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
 import type { AttemptEnd } from '../ports/run-store.ts'
@@ -25,14 +27,17 @@ import type { DatabaseClock } from './database-clock.ts'
 const maxErrorLength = 4_000
 
 export interface AttemptOptions {
-  readonly sessionId: string
-  readonly run: ClaimedRun
-  readonly definition: JobDefinition
-  readonly handler: Handler
   readonly clock: Clock
   readonly databaseClock: DatabaseClock
   readonly random: Random
   readonly abortGraceMs: number
+}
+
+export interface Started {
+  readonly sessionId: string
+  readonly run: ClaimedRun
+  readonly definition: JobDefinition
+  readonly handler: Handler
 }
 
 export interface AttemptRecord {
@@ -43,113 +48,196 @@ export interface AttemptRecord {
 }
 
 export interface RunningAttempt {
-  /** Never rejects. */
-  readonly done: Promise<AttemptRecord>
   /** Fires the handler's signal; only the first reason counts. */
   abort(reason: AbortReason): void
 }
 
-export function startAttempt(options: AttemptOptions): RunningAttempt {
-  const { run, definition, clock, databaseClock, random, abortGraceMs } = options
-  const controller = new AbortController()
-  const abandoned = Promise.withResolvers<'abandoned'>()
+/** Calls the handler at once, and `onDone` when the attempt is over: once, never before this returns. */
+export function startAttempt(
+  options: AttemptOptions,
+  started: Started,
+  onDone: (record: AttemptRecord) => void,
+): RunningAttempt {
+  const { clock, databaseClock, random, abortGraceMs } = options
+  const { run } = started
+  let controller: AbortController | undefined
   const startedAtMs = databaseClock.nowMs()
   const startedMs = clock.monotonicMs()
   let reason: AbortReason | undefined
-  let grace = clock.setTimer(run.timeoutMs, () => abort('timeout'))
+  let over = false
+  const limit = attemptLimit(run.timeoutMs, run.runDeadlineMs, startedAtMs)
+  let grace = clock.setTimer(limit.limitMs, () => abort('timeout'))
 
   function abort(why: AbortReason): void {
     if (reason !== undefined) return
     reason = why
     grace.cancel()
-    grace = clock.setTimer(abortGraceMs, () => abandoned.resolve('abandoned'))
-    controller.abort(why)
+    grace = clock.setTimer(abortGraceMs, () => finish(undefined, called.then(nothing, nothing)))
+    controlled().abort(why)
   }
 
-  async function execute(): Promise<AttemptRecord> {
-    const called = callHandler(options, controller.signal)
-    const result = await Promise.race([called, abandoned.promise])
+  const controlled = (): AbortController => (controller ??= new AbortController())
+
+  function finish(answer: HandlerResult | undefined, abandoned: Promise<unknown> | undefined): void {
+    if (over) return
+    over = true
     grace.cancel()
     const endedAtMs = startedAtMs + (clock.monotonicMs() - startedMs)
-    const late = result === 'abandoned' ? called : undefined
-    const answer = result === 'abandoned' ? undefined : result
-    if (reason === 'lease_lost' && answer?.outcome !== 'succeeded') return { end: undefined, abandoned: late }
-    const { ending, error } = judgeAnswer(answer, reason, run.timeoutMs)
-    const verdict = judgeAttempt(
-      {
-        ending,
-        delivery: definition.delivery,
-        retry: definition.retry,
-        failures: run.failures,
-        crashCount: run.crashCount,
-        cancelRequested: reason === 'cancel',
-      },
-      random.next(),
-    )
-    const end: AttemptEnd = {
-      runId: run.runId,
-      leaseEpoch: run.leaseEpoch,
-      ...verdict,
-      startedAtMs,
-      endedAtMs,
-      errorCode: error === null ? null : storable(error.code),
-      errorMessage: error === null ? null : storable(error.message),
+    const isOthers = reason === 'lease_lost' && answer?.outcome !== 'succeeded'
+    const end = isOthers
+      ? undefined
+      : endOf(started, random, { answer, reason, limit, startedAtMs, endedAtMs })
+    onDone({ end, abandoned })
+  }
+
+  const called = callHandler(started, random, limit.limitMs, () => controlled().signal)
+  called.then(
+    (answer) => finish(answer, undefined),
+    (error: unknown) => finish(thrown(error), undefined),
+  )
+  return { abort }
+}
+
+const nothing = (): void => undefined
+
+interface Course {
+  /** Undefined: the handler was left behind. */
+  readonly answer: HandlerResult | undefined
+  readonly reason: AbortReason | undefined
+  readonly limit: ReturnType<typeof attemptLimit>
+  readonly startedAtMs: number
+  readonly endedAtMs: number
+}
+
+function endOf(
+  { run, definition }: Started,
+  random: Random,
+  { answer, reason, limit, startedAtMs, endedAtMs }: Course,
+): AttemptEnd {
+  const { ending, error } = judgeAnswer(answer, reason, limit)
+  const verdict = judgeAttempt(
+    {
+      ending,
+      delivery: definition.delivery,
+      retry: definition.retry,
+      failures: run.failures,
+      crashCount: run.crashCount,
+      cancelRequested: reason === 'cancel',
+      errorCode: error?.code ?? null,
       httpStatus: answer?.httpStatus ?? null,
-      response: answer?.response === undefined ? null : answer.response.replaceAll('\u0000', '\uFFFD'),
-      responseTruncated: answer?.responseTruncated ?? false,
-      result: answer?.outcome === 'succeeded' ? answer.result : undefined,
-    }
-    return { end, abandoned: late }
+      leftMs: leftMs(run.runDeadlineMs, endedAtMs),
+    },
+    random.next(),
+  )
+  return {
+    runId: run.runId,
+    leaseEpoch: run.leaseEpoch,
+    outcome: verdict.outcome,
+    runState: verdict.runState,
+    reason: verdict.reason,
+    retryDelayMs: verdict.retryDelayMs,
+    countAs: verdict.countAs,
+    startedAtMs,
+    endedAtMs,
+    errorCode: error === null ? null : storable(error.code),
+    errorMessage: error === null ? null : storable(error.message),
+    httpStatus: answer?.httpStatus ?? null,
+    response: answer?.response === undefined ? null : answer.response.replaceAll('\u0000', '\uFFFD'),
+    responseTruncated: answer?.responseTruncated ?? false,
+    result: answer?.outcome === 'succeeded' ? answer.result : undefined,
   }
-
-  return { done: execute(), abort }
 }
 
-async function callHandler(options: AttemptOptions, signal: AbortSignal): Promise<HandlerResult> {
-  const { sessionId, run, definition, handler, random } = options
+function callHandler(
+  started: Started,
+  random: Random,
+  timeoutMs: number,
+  signal: () => AbortSignal,
+): Promise<HandlerResult> {
   try {
-    return await handler.execute({
-      sessionId,
-      runId: run.runId,
-      tenantId: run.tenantId,
-      jobId: run.jobId,
-      attempt: run.attempt,
-      leaseEpoch: run.leaseEpoch,
-      scheduledForMs: run.scheduledForMs,
-      idempotencyKey: run.runId,
-      input: run.input,
-      handler: definition.handler,
-      timeoutMs: run.timeoutMs,
-      traceparent: attemptTraceparent(
-        run.runId,
-        Array.from({ length: 8 }, () => random.next()),
-      ),
-      signal,
-    })
+    return started.handler.execute(new AttemptRequest(started, random, timeoutMs, signal))
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
-    return { outcome: 'failed', retryable: true, error: { code: 'handler_error', message } }
+    return Promise.resolve(thrown(error))
   }
 }
+
+/** A class, because few handlers ask for the signal or the trace: each is made when it is asked for. */
+class AttemptRequest implements HandlerRequest {
+  readonly sessionId: string
+  readonly runId: string
+  readonly tenantId: string
+  readonly jobId: string
+  readonly attempt: number
+  readonly leaseEpoch: number
+  readonly scheduledForMs: number | null
+  readonly idempotencyKey: string
+  readonly input: unknown
+  readonly handler: JobDefinition['handler']
+  readonly timeoutMs: number
+  readonly runDeadlineMs: number | null
+  readonly delivery: JobDefinition['delivery']
+  readonly #random: Random
+  readonly #signal: () => AbortSignal
+  #traceparent: string | undefined
+
+  constructor(
+    { sessionId, run, definition }: Started,
+    random: Random,
+    timeoutMs: number,
+    signal: () => AbortSignal,
+  ) {
+    this.sessionId = sessionId
+    this.runId = run.runId
+    this.tenantId = run.tenantId
+    this.jobId = run.jobId
+    this.attempt = run.attempt
+    this.leaseEpoch = run.leaseEpoch
+    this.scheduledForMs = run.scheduledForMs
+    this.idempotencyKey = run.runId
+    this.input = run.input
+    this.handler = definition.handler
+    this.timeoutMs = timeoutMs
+    this.runDeadlineMs = run.runDeadlineMs
+    this.delivery = definition.delivery
+    this.#random = random
+    this.#signal = signal
+  }
+
+  get signal(): AbortSignal {
+    return this.#signal()
+  }
+
+  get traceparent(): string {
+    this.#traceparent ??= attemptTraceparent(this.runId, this.#random.next(), this.#random.next())
+    return this.#traceparent
+  }
+}
+
+function thrown(error: unknown): HandlerResult {
+  const message = error instanceof Error ? error.message : String(error)
+  return { outcome: 'failed', retryable: true, error: { code: 'handler_error', message } }
+}
+
+const overRun = 'The time for the whole run was over and the attempt was cut off'
 
 /** How the attempt ended, from what the handler answered (undefined: nothing) and why it was cut off. */
 function judgeAnswer(
   answer: HandlerResult | undefined,
   reason: AbortReason | undefined,
-  timeoutMs: number,
+  { limitMs, ofRun }: ReturnType<typeof attemptLimit>,
 ): { ending: AttemptEnding; error: RunError | null } {
   if (answer?.outcome === 'succeeded') return { ending: { kind: 'succeeded' }, error: null }
   const ignored = answer === undefined ? ' The handler did not react to its signal and was left behind.' : ''
   switch (reason) {
     case 'timeout':
       return {
-        ending: { kind: 'timed_out' },
+        ending: { kind: 'timed_out', ofRun },
         error: {
-          code: 'attempt_timeout',
+          code: ofRun ? 'deadline_exceeded' : 'attempt_timeout',
           message:
             answer === undefined
-              ? `The attempt took longer than ${timeoutMs} ms and was cut off.${ignored}`
-              : `The attempt was cut off: ${answer.error.message}`,
+              ? `${ofRun ? overRun : `The attempt took longer than ${limitMs} ms and was cut off`}.${ignored}`
+              : `${ofRun ? overRun : 'The attempt was cut off'}: ${answer.error.message}`,
         },
       }
     case 'cancel':

@@ -131,9 +131,9 @@ function createSender(options: CompleterOptions, givenUp: AbortSignal): (batch: 
   async function write(part: Batch): Promise<void> {
     const sentMs = clock.monotonicMs()
     const ends = part.map((ended) => ended.end)
-    const { applied, paused, timerShards, nowMs } = await store.complete(part[0]?.sessionId ?? '', ends)
+    const { applied, paused, nowMs, ...letGo } = await store.complete(part[0]?.sessionId ?? '', ends)
     databaseClock.observe(nowMs, sentMs)
-    acknowledge(options, part, applied, { timerShards })
+    acknowledge(options, part, applied, letGo)
     tellPaused(options, paused)
   }
 

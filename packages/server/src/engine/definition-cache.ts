@@ -17,6 +17,10 @@ export interface DefinitionCache {
 
 const keyOf = ({ tenantId, jobId, version }: JobVersion): string => `${tenantId}:${jobId}:${version}`
 
+/** Runs come in rows of one job: then no key is made for each. */
+const isSame = (a: JobVersion, b: JobVersion): boolean =>
+  a.jobId === b.jobId && a.version === b.version && a.tenantId === b.tenantId
+
 export function createDefinitionCache(store: Pick<RunStore, 'definitions'>): DefinitionCache {
   const known = new Map<string, JobDefinition>()
 
@@ -29,7 +33,12 @@ export function createDefinitionCache(store: Pick<RunStore, 'definitions'>): Def
 
   return {
     async load(versions) {
-      const wanted = new Map(versions.map((version) => [keyOf(version), version]))
+      const wanted = new Map<string, JobVersion>()
+      let last: JobVersion | undefined
+      for (const version of versions) {
+        if (last === undefined || !isSame(version, last)) wanted.set(keyOf(version), version)
+        last = version
+      }
       const found = new Map<string, JobDefinition>()
       const missing: JobVersion[] = []
       for (const [key, version] of wanted) {
@@ -41,7 +50,13 @@ export function createDefinitionCache(store: Pick<RunStore, 'definitions'>): Def
         for (const row of await store.definitions(missing)) found.set(keyOf(row), row.definition)
       }
       for (const [key, definition] of found) keep(key, definition)
-      return (version) => found.get(keyOf(version))
+      let asked: JobVersion | undefined
+      let answer: JobDefinition | undefined
+      return (version) => {
+        if (asked === undefined || !isSame(version, asked)) answer = found.get(keyOf(version))
+        asked = version
+        return answer
+      }
     },
   }
 }

@@ -1,6 +1,7 @@
 /**
  * From a claimed run to its end on record: takes the slot, runs the attempt, hands its end to the completer,
- * frees the slot when that is acknowledged. Knows what to abort for a lost session, a cancel, a shutdown.
+ * frees the slot when that is acknowledged. A run whose time was over when it was claimed ends without one.
+ * Knows what to abort for a lost session, a cancel, a shutdown.
  */
 import type { JobDefinition } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
@@ -9,9 +10,11 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { AbortReason, Handler } from '../ports/handler.ts'
 import type { Random } from '../ports/random.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
+import type { Overdue } from '../domain/run-limits.ts'
 import { startAttempt } from './attempt.ts'
 import type { Completer } from './completer.ts'
 import type { DatabaseClock } from './database-clock.ts'
+import { overdueEnd } from './overdue-end.ts'
 import type { Held, Slots } from './slots.ts'
 
 export interface ExecutorOptions {
@@ -39,33 +42,7 @@ export interface Executor {
 }
 
 export function createExecutor(options: ExecutorOptions): Executor {
-  const { events, slots, completer } = options
-  const handlers = new Map(options.handlers.map((handler) => [handler.kind, handler]))
-
-  function start(sessionId: string, run: ClaimedRun, known: JobDefinition | undefined): void {
-    const definition = known ?? unusableDefinition
-    const handler = (known && handlers.get(known.handler.kind)) ?? unusableHandler
-    const { runId, tenantId, jobId, leaseEpoch } = run
-    events.emit('attempt_started', { runId, tenantId, jobId, attempt: run.attempt, leaseEpoch })
-    const attempt = startAttempt({ ...options, sessionId, run, definition, handler })
-    let running = true
-    const abort = (reason: AbortReason): boolean => {
-      if (running) attempt.abort(reason)
-      return running
-    }
-    const taken = slots.take({ sessionId, run, abort })
-    const freedBy = (leave: () => void) => (): void => {
-      leave()
-      options.onSlotFreed()
-    }
-    const onAcknowledged = freedBy(taken.release)
-    void attempt.done.then(({ end, abandoned }) => {
-      running = false
-      if (abandoned !== undefined) slots.leaveBehind(abandoned)
-      if (end === undefined) onAcknowledged()
-      else completer.submit({ sessionId, run, end, onAcknowledged, onDropped: freedBy(taken.drop) })
-    })
-  }
+  const { events, slots } = options
 
   function abandon(held: readonly Held[]): void {
     for (const { run, abort } of held) {
@@ -76,7 +53,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
   }
 
   return {
-    start,
+    start: createStarter(options),
     executing: (sessionId) =>
       slots
         .held()
@@ -95,6 +72,56 @@ export function createExecutor(options: ExecutorOptions): Executor {
       for (const held of slots.held()) held.abort('shutdown')
     },
   }
+}
+
+/** Answers what begins an attempt and sees it through to its end. */
+function createStarter(options: ExecutorOptions): Executor['start'] {
+  const { events, slots, completer } = options
+  const handlers = new Map(options.handlers.map((handler) => [handler.kind, handler]))
+
+  const freedBy = (leave: () => void) => (): void => {
+    leave()
+    options.onSlotFreed()
+  }
+
+  function start(sessionId: string, run: ClaimedRun, known: JobDefinition | undefined): void {
+    if (run.overdue !== null) {
+      endUnstarted(sessionId, run, run.overdue)
+      return
+    }
+    const definition = known ?? unusableDefinition
+    const handler = (known && handlers.get(known.handler.kind)) ?? unusableHandler
+    const { runId, tenantId, jobId, leaseEpoch } = run
+    events.emit('attempt_started', { runId, tenantId, jobId, attempt: run.attempt, leaseEpoch })
+    let running = true
+    const attempt = startAttempt(options, { sessionId, run, definition, handler }, ({ end, abandoned }) => {
+      running = false
+      if (abandoned !== undefined) slots.leaveBehind(abandoned)
+      if (end === undefined) onAcknowledged()
+      else completer.submit({ sessionId, run, end, onAcknowledged, onDropped: freedBy(taken.drop) })
+    })
+    const abort = (reason: AbortReason): boolean => {
+      if (running) attempt.abort(reason)
+      return running
+    }
+    const taken = slots.take({ sessionId, run, abort })
+    const onAcknowledged = freedBy(taken.release)
+  }
+
+  /** It keeps its slot until that is on record, as every other end. */
+  function endUnstarted(sessionId: string, run: ClaimedRun, overdue: Overdue): void {
+    const taken = slots.take({ sessionId, run, abort: () => false })
+    const end = overdueEnd(run, overdue, options.databaseClock.nowMs())
+    completer.submit({
+      sessionId,
+      run,
+      end,
+      onAcknowledged: freedBy(taken.release),
+      onDropped: freedBy(taken.drop),
+    })
+  }
+
+  return start
 }
 
 /** Stands in where the definition of a run is not there or not valid; nothing is called. */

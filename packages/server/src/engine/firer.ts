@@ -304,9 +304,11 @@ async function releasePart(
   databaseClock.observe(result.nowMs, sentMs)
   const released = new Set(result.releasedRunIds)
   const putOff = new Set(result.putOffRunIds)
+  const moved = new Map(result.movedRuns.map(({ runId, dueAtMs }) => [runId, dueAtMs]))
   for (const { timer } of part) {
     const earlyMs = released.has(timer.id) ? 0 : timer.dueAtMs - result.nowMs
-    if (putOff.has(timer.id)) batch.open.set(timer.id, { timer: { ...timer, dueAtMs: result.putOffToMs } })
+    const movedToMs = putOff.has(timer.id) ? result.putOffToMs : moved.get(timer.id)
+    if (movedToMs !== undefined) batch.open.set(timer.id, { timer: { ...timer, dueAtMs: movedToMs } })
     else if (earlyMs > 0) batch.open.set(timer.id, later(context, batch, timer, earlyMs))
     // Neither released nor early: canceled, or released by another node.
     else batch.open.delete(timer.id)

@@ -76,13 +76,17 @@ export function createIntake(
       jobId,
       version: jobVersion,
     })
-    const definitionOf = await parts.definitions.load(runs.map(versionOf)).catch(async (error: unknown) => {
+    const versions = runs.map(versionOf)
+    const definitionOf = await parts.definitions.load(versions).catch(async (error: unknown) => {
       // if that fails too, they are found as strays
       await parts.strays.giveBack(sessionId, runs).catch(() => undefined)
       throw error
     })
     if (signal.aborted || session.current() !== sessionId) await parts.strays.giveBack(sessionId, runs)
-    else for (const run of runs) options.start(sessionId, run, definitionOf(versionOf(run)))
+    else
+      runs.forEach((run, index) =>
+        options.start(sessionId, run, definitionOf(versions[index] ?? versionOf(run))),
+      )
   }
 
   return async (sessionId, signal) => {

@@ -74,8 +74,9 @@ export function createLoop(options: LoopOptions): Loop {
   return {
     name: options.name,
     wake() {
+      // called for every slot that is freed: an abort costs an error each time
+      if (!wait.signal.aborted) wait.abort()
       woken = true
-      wait.abort()
     },
     async start() {
       if (running !== undefined) return

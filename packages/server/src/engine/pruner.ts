@@ -1,8 +1,8 @@
 /**
  * Housekeeping, at start and each hour: daily partitions made ahead and dropped after retention, the default
- * partitions emptied, old backfills and replans, idempotency keys and dead scheduler nodes deleted. Every
- * process may run it; the tasks are safe to repeat and to run twice, and go in small steps. A task that fails
- * does not keep the others from running, and is tried again within minutes.
+ * partitions emptied, old backfills, replans and dead letters, idempotency keys and dead scheduler nodes
+ * deleted. Every process may run it; the tasks are safe to repeat and to run twice, and go in small steps. A
+ * task that fails does not keep the others from running, and is tried again within minutes.
  *
  * `start` resolves when the days that are needed now were made, or could not be: nothing should fire before,
  * because what fires without a partition goes to the default one.
@@ -123,6 +123,8 @@ function createTasks({ maintenance, events, ...options }: PrunerOptions) {
     drop_partitions: drop,
     extra_runs: deleteInSteps((limit) => maintenance.deleteOldExtraRuns(retentionDays, limit)),
     backfills: deleteInSteps((limit) => maintenance.deleteOldBackfills(retentionDays, limit)),
+    run_notes: deleteInSteps((limit) => maintenance.deleteOldRunNotes(retentionDays, limit)),
+    run_requests: deleteInSteps((limit) => maintenance.deleteOldRequests(retentionDays, limit)),
     replans: deleteInSteps((limit) => maintenance.deleteOldReplans(retentionDays, limit)),
     idempotency_keys: deleteInSteps((limit) => maintenance.deleteExpiredIdempotencyKeys(limit)),
     dead_nodes: () => maintenance.deleteDeadNodes(),

@@ -4,21 +4,26 @@
  *
  * 1. Sessions whose lease ran out are deleted under their row locks: a renewal at that instant either came
  *    first, and the session lives, or finds no row, and the worker gives up.
- * 2. Runs held by sessions that are no more, or past their deadline, are read in keyset pages; SQL leaves the
- *    healthy ones out. Read only when step 1 ended a session, when a round before was cut short, and each
- *    `sweepMs` for deadlines and for what a rescuer that died left half-done.
+ * 2. Runs held by sessions that are no more, past their deadline, or a minute after their cancel was asked
+ *    for, are read in keyset pages; SQL leaves the healthy ones out. Read only when step 1 ended a session,
+ *    when a round before was cut short, and each `sweepMs` for deadlines and for what a rescuer that died
+ *    left half-done.
  * 3. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read:
  *    whoever is second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the
  *    old holder sends is refused. A run whose end cannot be stored keeps no other from being ended
  *    (isolate-fault.ts): it is reported, and tried again with the next sweep.
+ * 4. In each round: what waits past its time is ended (expirer.ts).
  */
 import { judgeAttempt } from '../domain/attempt-outcome.ts'
+import { leftMs } from '../domain/run-limits.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { AppliedEnd, AttemptEnd, RunStore, StuckRun } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
+import type { OverdueRuns } from '../ports/overdue-runs.ts'
+import { createExpirer } from './expirer.ts'
 import { tellPaused } from './failure-pauses.ts'
 import { isolateFault } from './isolate-fault.ts'
 import { createLoop } from './loop.ts'
@@ -29,6 +34,7 @@ const stopWithinMs = 2_000
 
 export interface RescuerOptions {
   readonly store: Pick<RunStore, 'endExpiredSessions' | 'stuckRuns' | 'rescue'>
+  readonly overdueRuns: OverdueRuns
   readonly hints: Pick<Hints, 'publish'>
   readonly clock: Clock
   readonly random: Random
@@ -56,6 +62,7 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   const intervalMs = options.intervalMs ?? 5_000
   const sweepMs = options.sweepMs ?? 30_000
   const pageSize = options.pageSize ?? 500
+  const expire = createExpirer(options)
   let nextSweepMs = -Infinity
 
   async function endSessions(): Promise<number> {
@@ -67,6 +74,7 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   async function round(signal: AbortSignal): Promise<number> {
     const ended = await endSessions()
     if (ended > 0 || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
+    await expire(signal)
     return intervalMs * (0.8 + random.next() * 0.4)
   }
 
@@ -81,10 +89,10 @@ export function createRescuer(options: RescuerOptions): Rescuer {
         page.runs,
         async (runs) => {
           const ends = runs.map((run) => rescueEnd(run, page.nowMs, random))
-          const { applied, paused, timerShards } = await store.rescue(ends)
+          const { applied, paused, ...letGo } = await store.rescue(ends)
           rescued += applied.length
           tell(options, runs, applied)
-          hintTimers(options.hints, applied, { timerShards })
+          hintTimers(options.hints, applied, letGo)
           tellPaused(options, paused)
         },
         setAside,
@@ -112,7 +120,9 @@ export function createRescuer(options: RescuerOptions): Rescuer {
     },
     async runOnce() {
       await endSessions()
-      return sweep()
+      const rescued = await sweep()
+      await expire()
+      return rescued
     },
   }
 }
@@ -123,7 +133,7 @@ function tell(
   applied: readonly AppliedEnd[],
 ): void {
   const states = new Map(applied.map((end) => [end.runId, end.runState]))
-  for (const cause of ['session_lost', 'deadline'] as const) {
+  for (const cause of ['session_lost', 'deadline', 'cancel_ignored'] as const) {
     const ended = runs.filter((run) => run.cause === cause && states.has(run.runId))
     if (ended.length === 0) continue
     const requeued = ended.filter((run) => states.get(run.runId) === null).length
@@ -141,9 +151,19 @@ function tell(
 /** A hung handler used up an attempt as any timeout does; a lost worker did not. */
 function rescueEnd(run: StuckRun, nowMs: number, random: Random): RescueEnd {
   const { delivery, retry, failures, crashCount, cancelRequested } = run
-  const kind = run.cause === 'deadline' ? 'timed_out' : 'lost'
+  const kind = endings[run.cause]
   const verdict = judgeAttempt(
-    { ending: { kind }, delivery, retry, failures, crashCount, cancelRequested },
+    {
+      ending: { kind },
+      delivery,
+      retry,
+      failures,
+      crashCount,
+      cancelRequested,
+      errorCode: faults[run.cause].errorCode,
+      httpStatus: null,
+      leftMs: leftMs(run.runDeadlineMs, nowMs),
+    },
     random.next(),
   )
   return {
@@ -160,6 +180,8 @@ function rescueEnd(run: StuckRun, nowMs: number, random: Random): RescueEnd {
   }
 }
 
+const endings = { session_lost: 'lost', deadline: 'timed_out', cancel_ignored: 'canceled' } as const
+
 const faults = {
   session_lost: {
     errorCode: 'worker_lost',
@@ -168,5 +190,9 @@ const faults = {
   deadline: {
     errorCode: 'deadline_passed',
     errorMessage: 'The worker did not end the attempt by its deadline; what the handler did is unknown.',
+  },
+  cancel_ignored: {
+    errorCode: 'canceled',
+    errorMessage: 'The worker did not stop the canceled run and lost it; what the handler did is unknown.',
   },
 } as const

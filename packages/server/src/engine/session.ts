@@ -81,7 +81,9 @@ export function createWorkerSession(options: WorkerSessionOptions): WorkerSessio
     const { nowMs } = await store.openSession({ id, host, version, queues, slots, owner }, leaseMs)
     databaseClock.observe(nowMs, sentMs)
     events.emit('session_started', { sessionId: id, role: 'worker' })
-    options.keeper?.hold(id, leaseMs)
+    options.keeper?.hold(id, leaseMs, (error, retryInMs) => {
+      events.emit('role_failed', { role: 'lease thread', error, retryInMs })
+    })
     trust.hold(id, sentMs + leaseMs - marginMs)
     if (trust.current() === id) options.onOpened(id)
   }

@@ -1,6 +1,7 @@
 /**
- * Tells schedulers of runs that now wait for their next attempt, or no longer for another run: they read
- * ahead, and would see them late otherwise.
+ * Tells of what the ends of runs have let go. Schedulers: of runs that now wait for their next attempt, or no
+ * longer for another run; they read ahead, and would see them late otherwise. Gatekeepers: of limits that
+ * have room.
  */
 import { shardOf } from '../domain/shard.ts'
 import type { Hints } from '../ports/hints.ts'
@@ -9,9 +10,10 @@ import type { AppliedEnd, LetGo } from '../ports/run-store.ts'
 export function hintTimers(
   hints: Pick<Hints, 'publish'>,
   applied: readonly AppliedEnd[],
-  { timerShards }: LetGo,
+  { timerShards, gateTenants = [] }: LetGo,
 ): void {
   const shards = new Set(timerShards)
   for (const { runId, runState } of applied) if (runState === null) shards.add(shardOf(runId))
+  for (const tenantId of gateTenants) hints.publish({ topic: 'gate', key: tenantId })
   for (const shard of shards) hints.publish({ topic: 'timers', key: String(shard) })
 }

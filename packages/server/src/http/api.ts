@@ -8,6 +8,7 @@ import { BelfryError, maxBodyBytes } from '@belfry/contract'
 import Fastify, { LogController } from 'fastify'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { FairTags } from '../engine/fair-tags.ts'
+import type { RunWatcher } from '../engine/run-watcher.ts'
 import type { WorkerGate } from '../engine/workers/worker-gate.ts'
 import type { Catalog } from '../ports/catalog.ts'
 import type { Authenticator, KeyMint } from '../ports/credentials.ts'
@@ -18,6 +19,8 @@ import type { Ids } from '../ports/ids.ts'
 import type { RequestObserver } from '../ports/request-observer.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import type { Effect, Endpoints } from './endpoint.ts'
+import type { StreamLimits } from './open-streams.ts'
+import { createOpenStreams } from './open-streams.ts'
 import { guardRoutes } from './plugins/access.ts'
 import type { RateLimits } from './plugins/access.ts'
 import { answerTheRest, refuseRawRequest } from './plugins/fallbacks.ts'
@@ -31,8 +34,13 @@ import { registerRoutes } from './registry.ts'
 import { accessEndpoints } from './routes/access.ts'
 import { backfillEndpoints } from './routes/backfills.ts'
 import { calendarEndpoints } from './routes/calendars.ts'
+import { deadLetterEndpoints } from './routes/dead-letters.ts'
 import { explanationEndpoints } from './routes/explanations.ts'
 import { jobEndpoints } from './routes/jobs.ts'
+import { limitEndpoints } from './routes/limits.ts'
+import { runInsightEndpoints } from './routes/run-insight.ts'
+import { runCancelEndpoints } from './routes/run-cancels.ts'
+import { runBatchEndpoints } from './routes/run-batch.ts'
 import { runEndpoints } from './routes/runs.ts'
 import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
@@ -51,6 +59,10 @@ export interface ApiOptions {
   readonly events: EventSink
   /** What workers outside reach of the engine. */
   readonly gate: WorkerGate
+  /** Follows runs for those who wait for them. */
+  readonly watcher: RunWatcher
+  /** Default: 50 streams a key and 2,000 a process, a sign of life each 15 s, an hour at most. */
+  readonly streamLimits?: Partial<StreamLimits> | undefined
   /** Judges targets when they are stored; the call itself is judged again when it is made. */
   readonly egress: Pick<EgressAgent, 'checkTargetUrl' | 'checkTargetHeaders'>
   readonly logger?: FastifyBaseLogger | undefined
@@ -86,6 +98,11 @@ const endpoints: Endpoints = {
   ...backfillEndpoints,
   ...calendarEndpoints,
   ...runEndpoints,
+  ...runBatchEndpoints,
+  ...runCancelEndpoints,
+  ...deadLetterEndpoints,
+  ...limitEndpoints,
+  ...runInsightEndpoints,
   ...serverEndpoints,
   ...workerEndpoints,
 }
@@ -96,6 +113,13 @@ const defaultLimits: RateLimits = {
   failuresPerMinute: 300,
   inFlightPerKey: 64,
   inFlightPerWorkerKey: 2_000,
+}
+
+const defaultStreamLimits: StreamLimits = {
+  streamsPerKey: 50,
+  streams: 2_000,
+  streamHeartbeatMs: 15_000,
+  streamLifeMs: 3_600_000,
 }
 
 const requestTimeoutMs = 30_000
@@ -111,6 +135,8 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   await frameRequests(app, { observer: options.observer, draining: () => draining })
   const limits = { ...defaultLimits, ...options.limits }
   await guardRoutes(app, { authenticator: options.authenticator, limits })
+  const streamLimits = { ...defaultStreamLimits, ...options.streamLimits }
+  const streams = createOpenStreams(options.authenticator, streamLimits)
   await describeApi(app, options.version)
   const { ids, tags, mint, zones, catalog, retentionDays = 30 } = options
   registerRoutes(app, {
@@ -127,6 +153,9 @@ export async function createApi(options: ApiOptions): Promise<Api> {
     },
     makeKnown: makeKnown(options),
     gate: options.gate,
+    watcher: options.watcher,
+    streams,
+    streamHeartbeatMs: streamLimits.streamHeartbeatMs,
     inFlightPerKey: limits.inFlightPerKey,
     inFlightPerWorkerKey: limits.inFlightPerWorkerKey,
     checkResponses: options.checkResponses ?? false,
@@ -143,6 +172,8 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   const drain = (): void => {
     draining = true
     options.gate.drain()
+    streams.close()
+    options.watcher.close()
   }
   return {
     app,

@@ -44,11 +44,12 @@ export function makeCursor(scope: ListScope, position: string | number): string 
   return Buffer.concat([hashOf(scope), Buffer.from(String(position))]).toString('base64url')
 }
 
-/** The position in a cursor; null without a cursor. Throws `invalid_cursor`. */
+/** The position in a cursor, which came at `pointer`; null without a cursor. Throws `invalid_cursor`. */
 export function readCursor<Position>(
   scope: ListScope,
   cursor: string | undefined,
   read: PositionReader<Position>,
+  pointer = '/query/cursor',
 ): Position | null {
   if (cursor === undefined) return null
   const bytes = Buffer.from(cursor, 'base64url')
@@ -58,7 +59,7 @@ export function readCursor<Position>(
   if (position !== undefined) return position
   const message = 'does not belong to this list with these filters; start again without it'
   throw new BelfryError('invalid_cursor', `The cursor ${message}.`, {
-    errors: [{ pointer: '/query/cursor', message }],
+    errors: [{ pointer, message }],
   })
 }
 

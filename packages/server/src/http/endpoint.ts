@@ -6,12 +6,14 @@
 import type { EngineEvents, JobDefinition, JsonValue, RouteName, RunSource, routes } from '@belfry/contract'
 import type { z } from 'zod'
 import type { FairTags } from '../engine/fair-tags.ts'
+import type { RunWatcher } from '../engine/run-watcher.ts'
 import type { WorkerGate } from '../engine/workers/worker-gate.ts'
 import type { CatalogTx, PlatformTx } from '../ports/catalog.ts'
 import type { Credential, KeyMint } from '../ports/credentials.ts'
 import type { Hint } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { ZoneSource } from '../ports/zones.ts'
+import type { OpenStream } from './open-streams.ts'
 
 type PartOf<Name extends RouteName, Part extends string> = (typeof routes)[Name] extends {
   readonly [key in Part]: infer Schema extends z.ZodType
@@ -67,12 +69,36 @@ export interface WorkerCall<Name extends RouteName> extends Asked<Name> {
   readonly signal: AbortSignal
 }
 
+/** Of a run that is followed, outside of any transaction. */
+export interface WatchCall<Name extends RouteName> extends Asked<Name> {
+  /** One transaction as the tenant, that only reads. */
+  readonly within: <T>(work: (tx: CatalogTx) => Promise<T>) => Promise<T>
+  readonly watcher: RunWatcher
+  /** Fires when the caller has gone. */
+  readonly signal: AbortSignal
+}
+
+export interface StreamCall<Name extends RouteName> extends WatchCall<Name> {
+  readonly lastEventId: string | undefined
+  /** Takes a place among the open streams; throws `too_many_requests`. */
+  readonly open: () => OpenStream
+  readonly heartbeatMs: number
+}
+
+/** Events as they are written, from when they are asked for until the stream ends. */
+export interface StreamAnswer {
+  readonly stream: OpenStream
+  readonly events: AsyncGenerator<string, void>
+}
+
 export interface Answer<Name extends RouteName> {
   readonly body: ResponseOf<Name>
   /** Of a resource that can be changed under a precondition. */
   readonly version?: number
   /** Path of what was made. */
   readonly location?: string
+  /** Nothing was made: it is part of something that was there. Answered with the route's `joinedStatus`. */
+  readonly joined?: boolean
   /** What an Idempotency-Key keeps instead of the body, where that holds a secret. */
   readonly keptBody?: JsonValue
 }
@@ -80,6 +106,8 @@ export interface Answer<Name extends RouteName> {
 type AsTenant<Name extends RouteName> = {
   readonly as: 'tenant'
   readonly answer: (call: Call<Name, CatalogTx>) => Promise<Answer<Name>>
+  /** Asks for what `answer` will read in any case: that travels with the first packet. Must not throw. */
+  readonly ahead?: (call: Pick<Call<Name, CatalogTx>, 'tx' | 'body'>) => void
 }
 type AsPlatform<Name extends RouteName> = {
   readonly as: 'platform'
@@ -89,6 +117,15 @@ type AsPlatform<Name extends RouteName> = {
 type AsWorker<Name extends RouteName> = {
   readonly as: 'worker'
   readonly answer: (call: WorkerCall<Name>) => Promise<Answer<Name>>
+}
+/** Outside of any transaction, until a run moves on. */
+type AsWaiting<Name extends RouteName> = {
+  readonly as: 'waiting'
+  readonly answer: (call: WatchCall<Name>) => Promise<Answer<Name>>
+}
+type AsStream<Name extends RouteName> = {
+  readonly as: 'stream'
+  readonly answer: (call: StreamCall<Name>) => Promise<StreamAnswer>
 }
 /** Chosen call by call, before a transaction is open. */
 type Chosen<Name extends RouteName> = {
@@ -100,6 +137,8 @@ export type Endpoint<Name extends RouteName> =
   | AsTenant<Name>
   | AsPlatform<Name>
   | AsWorker<Name>
+  | AsWaiting<Name>
+  | AsStream<Name>
   | Chosen<Name>
 
 /** One for each route of the contract. */

@@ -43,7 +43,7 @@ export async function onceOnly<Result>(
   const earlier = await tx.idempotency.begin(key)
   if (earlier === undefined) {
     const { result, kept } = await work()
-    await tx.idempotency.keep(key, kept)
+    tx.idempotency.keep(key, kept)
     return { result }
   }
   if (Buffer.from(earlier.fingerprint).equals(key.fingerprint)) return { replayed: earlier.answer }

@@ -4,7 +4,7 @@
  * `internal`: logged whole, told in no detail.
  */
 import type { ErrorCode } from '@belfry/contract'
-import { BelfryError, maxBodyBytes, toProblem } from '@belfry/contract'
+import { BelfryError, toProblem } from '@belfry/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 export const problemType = 'application/problem+json; charset=utf-8'
@@ -16,7 +16,7 @@ const byFastifyCode: Readonly<Record<string, Fault>> = {
     'body_too_large',
     '',
     'The body',
-    `is larger than ${maxBodyBytes} bytes; send less, and keep large data elsewhere with a reference here`,
+    'is larger than {limit} bytes; send less, and keep large data elsewhere with a reference here',
   ],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     'unsupported_media_type',
@@ -39,14 +39,15 @@ const byFastifyCode: Readonly<Record<string, Fault>> = {
 }
 
 /** The BelfryError for anything that was thrown while a request was answered. */
-function toBelfryError(error: unknown): BelfryError {
+function toBelfryError(error: unknown, bodyLimit: number): BelfryError {
   if (error instanceof BelfryError) return error
   const { code, statusCode } =
     error instanceof Error ? (error as { code?: unknown; statusCode?: unknown }) : {}
   const known =
     typeof code === 'string' && Object.hasOwn(byFastifyCode, code) ? byFastifyCode[code] : undefined
   if (known !== undefined) {
-    const [knownCode, pointer, what, message] = known
+    const [knownCode, pointer, what, words] = known
+    const message = words.replace('{limit}', String(bodyLimit))
     return new BelfryError(knownCode, `${what} ${message}.`, { cause: error, errors: [{ pointer, message }] })
   }
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
@@ -60,7 +61,7 @@ function toBelfryError(error: unknown): BelfryError {
 
 /** Logs what is a fault of the server, and answers the problem. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const fault = toBelfryError(error)
+  const fault = toBelfryError(error, request.routeOptions.bodyLimit)
   if (fault.code === 'internal') request.log.error({ err: fault.cause ?? fault }, 'request failed')
   else if (fault.status >= 500) request.log.warn({ code: fault.code }, fault.message)
   if (fault.retryable && fault.status !== 500 && !reply.hasHeader('retry-after'))

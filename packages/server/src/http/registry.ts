@@ -13,16 +13,26 @@ import type { Route, RouteName } from '@belfry/contract'
 import { BelfryError, routes } from '@belfry/contract'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import { Readable } from 'node:stream'
+import type { RunWatcher } from '../engine/run-watcher.ts'
 import type { WorkerGate } from '../engine/workers/worker-gate.ts'
 import type { Access, Catalog, CommonTx, IdempotencyKey, StoredAnswer } from '../ports/catalog.ts'
 import type { Credential } from '../ports/credentials.ts'
+import type { OpenStreams } from './open-streams.ts'
+import { streamHeaders } from './event-stream.ts'
 import type { BusyKeys } from './busy-keys.ts'
 import { createBusyKeys } from './busy-keys.ts'
-import type { Answer, Asked, Effect, Endpoint, Endpoints, Tools } from './endpoint.ts'
+import type { Answer, Asked, Effect, Endpoint, Endpoints, StreamCall, Tools, WatchCall } from './endpoint.ts'
 import { etagOf } from './etag.ts'
 import { fingerprintOf, keptAnswer, onceOnly } from './idempotency.ts'
+import { withKnownLanes } from './known-lanes.ts'
+import { keyOfHeader } from './plugins/access.ts'
 import { schemaOf } from './plugins/openapi.ts'
 import { invalidRequest, validatePart } from './validation.ts'
+
+/** What a stream holds for a slow reader, besides the page under way. */
+const bufferedBytes = 64 * 1024
+const busyRetrySeconds = 5
 
 export interface RegistryOptions {
   readonly catalog: Catalog
@@ -31,6 +41,9 @@ export interface RegistryOptions {
   /** Called for each effect of a call, after its commit. Must not throw. */
   readonly makeKnown: (effect: Effect) => void
   readonly gate: WorkerGate
+  readonly watcher: RunWatcher
+  readonly streams: OpenStreams
+  readonly streamHeartbeatMs: number
   /** Requests of one key that are answered at the same time, at most. */
   readonly inFlightPerKey: number
   /** The same for workers, most of whose requests wait and hold nothing. */
@@ -58,8 +71,10 @@ export function registerRoutes(app: FastifyInstance, options: RegistryOptions): 
   })
   const busy = createBusyKeys(options.inFlightPerKey)
   const busyWorkers = createBusyKeys(options.inFlightPerWorkerKey)
+  // what waits holds nothing, so as many may wait as workers do
+  const busyWaits = createBusyKeys(options.inFlightPerWorkerKey)
   for (const name of Object.keys(routes) as RouteName[])
-    registerRoute(app, name, options.endpoints, options, { busy, busyWorkers })
+    registerRoute(app, name, options.endpoints, options, { busy, busyWorkers, busyWaits })
 }
 
 function registerRoute<Name extends RouteName>(
@@ -67,12 +82,13 @@ function registerRoute<Name extends RouteName>(
   name: Name,
   endpoints: Pick<Endpoints, Name>,
   options: Omit<RegistryOptions, 'endpoints'>,
-  { busy, busyWorkers }: { readonly busy: BusyKeys; readonly busyWorkers: BusyKeys },
+  { busy, busyWorkers, busyWaits }: Readonly<Record<'busy' | 'busyWorkers' | 'busyWaits', BusyKeys>>,
 ): void {
   const route: Route = routes[name]
   app.route({
     method: route.method,
     url: route.path,
+    ...(route.bodyBytes === undefined ? {} : { bodyLimit: route.bodyBytes }),
     config: { access: route.scope, routeName: name },
     schema: schemaOf(name, route),
     handler: async (request, reply) => {
@@ -86,6 +102,15 @@ function registerRoute<Name extends RouteName>(
         const call = { ...asked, gate: options.gate, signal: goneSignal(reply) }
         return send(reply, route, await busyWorkers.during(credential.keyId, () => endpoint.answer(call)))
       }
+      if (endpoint.as === 'waiting') {
+        const call = watchCall(asked, route, options, reply)
+        return send(reply, route, await busyWaits.during(credential.keyId, () => endpoint.answer(call)))
+      }
+      if (endpoint.as === 'stream') {
+        // who asks for the head alone would wait for the end of the stream
+        if (request.method === 'HEAD') return reply.headers(streamHeaders).send('')
+        return stream(reply, endpoint, streamCall(asked, route, options, request, reply))
+      }
       const access = accessOf(route, asked.query, credential)
       const key = keyOf(route, name, request, access)
       const result = await busy.during(credential.keyId, () =>
@@ -98,7 +123,7 @@ function registerRoute<Name extends RouteName>(
 
 async function answerOnce<Name extends RouteName>(
   name: Name,
-  endpoint: Exclude<Endpoint<Name>, { readonly as: 'worker' }>,
+  endpoint: Exclude<Endpoint<Name>, { readonly as: 'worker' | 'waiting' | 'stream' }>,
   options: Pick<RegistryOptions, 'catalog' | 'tools' | 'makeKnown'>,
   access: Access,
   asked: Asked<Name>,
@@ -116,9 +141,16 @@ async function answerOnce<Name extends RouteName>(
     return outcome
   }
   try {
-    const outcome = await (chosen.as === 'platform'
-      ? catalog.withinPlatform(access, (tx) => once(tx, () => chosen.answer({ ...asked, tx, tools, after })))
-      : catalog.within(access, (tx) => once(tx, () => chosen.answer({ ...asked, tx, tools, after }))))
+    const outcome = await withKnownLanes(tools.tags, (tags) => {
+      effects.length = 0
+      const call = { ...asked, tools: { ...tools, tags }, after }
+      return chosen.as === 'platform'
+        ? catalog.withinPlatform(access, (tx) => once(tx, () => chosen.answer({ ...call, tx })))
+        : catalog.within(access, (tx) => {
+            chosen.ahead?.({ tx, body: call.body })
+            return once(tx, () => chosen.answer({ ...call, tx }))
+          })
+    })
     if (!access.dryRun) effects.forEach(makeKnown)
     return outcome
   } catch (error) {
@@ -138,12 +170,61 @@ function goneSignal({ raw }: FastifyReply): AbortSignal {
   return gone.signal
 }
 
+function watchCall<Name extends RouteName>(
+  asked: Asked<Name>,
+  route: Route,
+  { catalog, watcher }: Pick<RegistryOptions, 'catalog' | 'watcher'>,
+  reply: FastifyReply,
+): WatchCall<Name> {
+  const access = accessOf(route, asked.query, asked.credential)
+  return { ...asked, watcher, signal: goneSignal(reply), within: (work) => catalog.within(access, work) }
+}
+
+function streamCall<Name extends RouteName>(
+  asked: Asked<Name>,
+  route: Route,
+  options: Pick<RegistryOptions, 'catalog' | 'watcher' | 'streams' | 'streamHeartbeatMs'>,
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+): StreamCall<Name> {
+  const call = watchCall(asked, route, options, reply)
+  const { scope } = route
+  const id = headers['last-event-id']
+  const asker = {
+    keyId: asked.credential.keyId,
+    key: keyOfHeader(headers.authorization) ?? '',
+    scope: scope === 'any_key' ? ('read' as const) : scope,
+  }
+  return {
+    ...call,
+    lastEventId: typeof id === 'string' ? id : undefined,
+    heartbeatMs: options.streamHeartbeatMs,
+    open: () => options.streams.open(asker, call.signal),
+  }
+}
+
+/** The events are made as the connection takes them. */
+async function stream<Name extends RouteName>(
+  reply: FastifyReply,
+  endpoint: Extract<Endpoint<Name>, { readonly as: 'stream' }>,
+  call: StreamCall<Name>,
+): Promise<FastifyReply> {
+  const { stream: held, events } = await endpoint.answer(call).catch((error: unknown) => {
+    if (error instanceof BelfryError && error.code === 'too_many_requests')
+      void reply.header('retry-after', String(busyRetrySeconds))
+    throw error
+  })
+  const body = Readable.from(events, { objectMode: false, highWaterMark: bufferedBytes })
+  body.once('close', () => held.release())
+  return reply.headers(streamHeaders).send(body)
+}
+
 /** The answer together with what an Idempotency-Key keeps of it. */
 function keeping<Name extends RouteName>(name: Name, answer: () => Promise<Answer<Name>>) {
   return async () => {
     const result = await answer()
     const body = 'keptBody' in result ? result.keptBody : result.body
-    return { result, kept: keptAnswer(routes[name].status, headersOf(result), body) }
+    return { result, kept: keptAnswer(statusOf(routes[name], result), headersOf(result), body) }
   }
 }
 
@@ -189,10 +270,13 @@ function headersOf({
   }
 }
 
+const statusOf = (route: Route, { joined = false }: Pick<Answer<RouteName>, 'joined'>): number =>
+  joined ? (route.joinedStatus ?? route.status) : route.status
+
 function send(reply: FastifyReply, route: Route, answer: Answer<RouteName>): FastifyReply {
   const headers = headersOf(answer)
   if (route.status !== 201) delete headers['location']
-  void reply.status(route.status).headers(headers)
+  void reply.status(statusOf(route, answer)).headers(headers)
   return route.response === undefined ? reply.send() : reply.send(answer.body)
 }
 

@@ -35,9 +35,11 @@ import type {
   TenantRecord,
 } from '../ports/catalog.ts'
 import type { ReplanRecord } from '../ports/replans.ts'
+import { concurrencyView, pauseView, rateLimitView } from './limit-views.ts'
 import type { OccurrenceRecord, ScheduleRecord, ScheduleSummaryRecord } from '../ports/schedule-store.ts'
 import type { LogChunkRecord, WorkerRecord } from '../ports/worker-catalog.ts'
 import type { ZoneSource } from '../ports/zones.ts'
+import { timelineView } from './run-insight-views.ts'
 import { maskedHeaders } from './secret-headers.ts'
 
 const iso = (instantMs: number): string => new Date(instantMs).toISOString()
@@ -96,8 +98,8 @@ export function jobView(job: JobRecord): Job {
 }
 
 export function jobSummaryView(job: JobSummaryRecord): JobSummary {
-  const { handler, retry, attemptTimeoutMs, delivery, queue, priority } = job.definition
-  const { maxAttempts, backoff, baseMs, capMs, jitter } = retry
+  const { handler, retry, attemptTimeoutMs, runDeadlineMs, startWithinMs, delivery, queue, priority } =
+    job.definition
   // spelled out, because the database keeps the keys of a JSON object in an order of its own
   return {
     id: job.id,
@@ -105,14 +107,36 @@ export function jobSummaryView(job: JobSummaryRecord): JobSummary {
     description: job.description,
     version: job.version,
     handler: handlerSummary(handler),
-    retry: { maxAttempts, backoff, baseMs, capMs, jitter },
+    retry: retryView(retry),
     attemptTimeoutMs,
+    runDeadlineMs,
+    startWithinMs,
     delivery,
     queue,
     priority,
+    debounce: debounceView(job.definition.debounce),
+    collect: collectView(job.definition.collect),
+    concurrency: concurrencyView(job.definition.concurrency),
+    rateLimit: rateLimitView(job.definition.rateLimit),
+    paused: pauseView(job.paused),
     createdAt: iso(job.createdAtMs),
     updatedAt: iso(job.updatedAtMs),
   }
+}
+
+const debounceView = (debounce: Job['debounce']): Job['debounce'] =>
+  debounce === null ? null : { windowMs: debounce.windowMs, maxWaitMs: debounce.maxWaitMs, key: debounce.key }
+const collectView = (collect: Job['collect']): Job['collect'] =>
+  collect === null ? null : { maxItems: collect.maxItems, windowMs: collect.windowMs, key: collect.key }
+
+function retryView(retry: Job['retry']): Job['retry'] {
+  const { maxAttempts, backoff, baseMs, capMs, jitter } = retry
+  const lists = {
+    delaysMs: [...retry.delaysMs],
+    retryOn: [...retry.retryOn],
+    neverRetryOn: [...retry.neverRetryOn],
+  }
+  return { maxAttempts, backoff, baseMs, capMs, jitter, ...lists }
 }
 
 function handlerSummary(handler: JobSummaryRecord['definition']['handler']): JobSummary['handler'] {
@@ -247,6 +271,8 @@ export function runSummaryView(run: RunSummaryRecord): RunSummary {
     createdAt: iso(run.createdAtMs),
     dueAt: iso(run.dueAtMs),
     nextAttemptAt: isoOrNull(run.nextAttemptAtMs),
+    startBy: isoOrNull(run.startByMs),
+    runDeadline: isoOrNull(run.runDeadlineMs),
     startedAt: isoOrNull(run.startedAtMs),
     finishedAt: isoOrNull(run.finishedAtMs),
     lateMs: run.startedAtMs === null ? null : run.startedAtMs - run.dueAtMs,
@@ -260,8 +286,12 @@ export function runView(run: RunRecord): Run {
   return {
     ...runSummaryView(run),
     input: run.input ?? null,
+    cancelReason: run.cancelReason,
+    replayOf: run.replayOf,
+    replayedAs: run.replayedAs,
     attemptList: newest.reverse(),
     attemptsTotal: run.attemptsEnded + (run.present === null ? 0 : 1),
+    timeline: timelineView(run),
   }
 }
 

@@ -15,11 +15,15 @@ import type {
   RunState,
   Scope,
 } from '@belfry/contract'
+import type { Gathering } from '../domain/run-insight/gathering-words.ts'
 import type { BackfillStore } from './backfills.ts'
 import type { CalendarStore } from './calendars.ts'
+import type { DeadLetterStore } from './dead-letters.ts'
 import type { ExplanationStore } from './explanations.ts'
+import type { LimitStore, PauseRecord } from './limits.ts'
 import type { Found, PageRequest } from './paging.ts'
-import type { LetGo } from './run-store.ts'
+import type { RunCancels } from './run-cancels.ts'
+import type { RunIntake } from './run-intake.ts'
 import type { ReplanList, ReplanRequests } from './replans.ts'
 import type { ScheduleStore } from './schedule-store.ts'
 import type { WorkerCatalog } from './worker-catalog.ts'
@@ -49,9 +53,13 @@ export interface CatalogTx extends CommonTx {
   readonly jobs: JobStore
   readonly schedules: ScheduleStore
   readonly runs: RunCatalog
+  readonly intake: RunIntake
+  readonly cancels: RunCancels
+  readonly deadLetters: DeadLetterStore
   readonly keys: KeyStore
   readonly backfills: BackfillStore
   readonly calendars: CalendarStore
+  readonly limits: LimitStore
   readonly explanations: ExplanationStore
   readonly replans: ReplanRequests
   readonly workers: WorkerCatalog
@@ -83,7 +91,7 @@ export interface IdempotencyStore {
    * `idempotency_key_busy`.
    */
   begin(key: IdempotencyKey): Promise<{ fingerprint: Uint8Array; answer: StoredAnswer } | undefined>
-  keep(key: IdempotencyKey, answer: StoredAnswer): Promise<void>
+  keep(key: IdempotencyKey, answer: StoredAnswer): void
 }
 
 export interface TenantRecord {
@@ -138,6 +146,8 @@ export interface JobRecord {
   readonly description: string
   readonly version: number
   readonly definition: JobDefinition
+  /** Null: no pause. */
+  readonly paused: PauseRecord | null
   readonly createdAtMs: number
   readonly updatedAtMs: number
 }
@@ -180,8 +190,11 @@ export interface JobStore {
  */
 export interface RunTemplate {
   readonly jobId: string
+  readonly jobName: string
   readonly jobVersion: number
   readonly definition: JobDefinition
+  /** Something may hold its runs, so they stand behind the gate (engine/gatekeeper.ts). */
+  readonly limited: boolean
   readonly tenantWeight: number
 }
 
@@ -196,8 +209,13 @@ export interface NewRun {
   readonly priority: number
   readonly input: JsonValue | undefined
   readonly dueAtMs: number
+  /** Null: no limit. */
+  readonly startByMs: number | null
+  readonly runDeadlineMs: number | null
   /** `ready`: may start at once, with its place in the fair order. `delayed`: at `dueAtMs`. */
   readonly start: { readonly kind: 'ready'; readonly tag: number } | { readonly kind: 'delayed' }
+  /** It is delayed, and takes further inputs until it is due. */
+  readonly gathers?: 'debounce' | 'collect'
 }
 
 export interface AttemptRecord {
@@ -236,6 +254,9 @@ export interface RunSummaryRecord {
   readonly createdAtMs: number
   readonly dueAtMs: number
   readonly nextAttemptAtMs: number | null
+  /** Null: no limit, or no longer of any meaning. */
+  readonly startByMs: number | null
+  readonly runDeadlineMs: number | null
   readonly startedAtMs: number | null
   readonly finishedAtMs: number | null
   readonly cancelRequested: boolean
@@ -253,11 +274,24 @@ export interface PresentAttempt {
 
 export interface RunRecord extends RunSummaryRecord {
   readonly input: JsonValue | undefined
+  /** In the words of who canceled it; null: none were given. */
+  readonly cancelReason: string | null
+  /** The failed run that it replays, where that is still on record. */
+  readonly replayOf: string | null
+  /** The run that replays it. */
+  readonly replayedAs: string | null
   /** Those that ended, newest first; as many as were asked for. */
   readonly attemptList: readonly AttemptRecord[]
   /** How many have ended in all. */
   readonly attemptsEnded: number
   readonly present: PresentAttempt | null
+  /** The run that must end before this one may start; null: none. */
+  readonly afterRunId: string | null
+  /** Since when a limit or a pause may hold it; null: none does. */
+  readonly heldSinceMs: number | null
+  readonly retry: JobDefinition['retry']
+  /** When this was read. */
+  readonly nowMs: number
 }
 
 /**
@@ -284,14 +318,9 @@ export interface RunCatalog {
   insert(run: NewRun): Promise<{ shard: number }>
   /** With a page of its attempts. */
   find(id: string, attempts: AttemptPageRequest): Promise<RunRecord | undefined>
+  /** How it takes the inputs of further requests; undefined: it does not. */
+  gathering(id: string): Promise<Gathering | undefined>
   list(page: PageRequest, filter: RunFilter): Promise<Found<RunSummaryRecord>>
   /** Id of the job of this name, or of the last one that had it. */
   jobIdOfName(name: string): Promise<string | undefined>
-  /**
-   * Ends a run that waits, now, for later or for another run; undefined where it does not. Who waited for it
-   * waits for the one before it, or no longer.
-   */
-  cancelWaiting(id: string): Promise<LetGo | undefined>
-  /** Notes that the cancel of a running run was asked for; answers the session that runs it. */
-  requestCancel(id: string): Promise<string | undefined>
 }

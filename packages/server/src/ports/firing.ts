@@ -120,6 +120,8 @@ export interface ReleaseResult {
   readonly putOffRunIds: readonly string[]
   /** When they are due again. */
   readonly putOffToMs: number
+  /** Those that took another input, and are due later for it. */
+  readonly movedRuns: readonly { readonly runId: string; readonly dueAtMs: number }[]
   readonly nowMs: number
 }
 

@@ -2,7 +2,7 @@
  * How a run is executed. One implementation for each kind of handler; a handler never throws for what the
  * target does, it answers.
  */
-import type { HandlerKind, JobDefinition, JsonValue, RunError } from '@belfry/contract'
+import type { Delivery, HandlerKind, JobDefinition, JsonValue, RunError } from '@belfry/contract'
 
 export interface HandlerRequest {
   /** Of the worker, which holds the run. */
@@ -20,6 +20,9 @@ export interface HandlerRequest {
   readonly handler: JobDefinition['handler']
   /** For words: the worker's signal fires when it is over. */
   readonly timeoutMs: number
+  /** When the whole run must be over, epoch ms; null: no limit. */
+  readonly runDeadlineMs: number | null
+  readonly delivery: Delivery
   /** W3C trace context of this attempt. */
   readonly traceparent: string
   /** Fires on timeout, cancel, lost lease and shutdown; `signal.reason` is an AbortReason. */

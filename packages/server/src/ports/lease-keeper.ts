@@ -4,8 +4,8 @@
  */
 
 export interface LeaseKeeper {
-  /** Renews this session from now on, and no other. */
-  hold(sessionId: string, leaseMs: number): void
+  /** Renews this session from now on, and no other. `onFailed`: what renews it ended, and is made again. */
+  hold(sessionId: string, leaseMs: number, onFailed: (error: Error, retryInMs: number) => void): void
   /** Renews nothing any more. */
   drop(): void
   /** When the call that last renewed it was sent, on this process's monotonic clock; undefined: none was. */

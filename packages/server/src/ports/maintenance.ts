@@ -29,6 +29,17 @@ export interface Maintenance {
   deleteOldExtraRuns(retentionDays: number, limit: number): Promise<number>
   /** Deletes backfills that were over before the retention, at most `limit`; answers how many. */
   deleteOldBackfills(retentionDays: number, limit: number): Promise<number>
+  /**
+   * Deletes dead letters, whatever their state, and reasons of cancels, of runs that are older than the
+   * retention, at most `limit` each; answers how many of the one of which there are more.
+   */
+  deleteOldRunNotes(retentionDays: number, limit: number): Promise<number>
+  /**
+   * Deletes dedupe keys that nothing holds, what is left of gatherings that are over, and inputs of those
+   * that were canceled before the retention, at most `limit` each; answers how many of that of which there
+   * are most.
+   */
+  deleteOldRequests(retentionDays: number, limit: number): Promise<number>
   /** Deletes replans that ended before the retention, at most `limit`; answers how many. */
   deleteOldReplans(retentionDays: number, limit: number): Promise<number>
   /** Deletes scheduler nodes that ran out long ago. */

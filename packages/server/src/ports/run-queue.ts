@@ -2,6 +2,8 @@
  * Ready runs in fair order. A claim is the start of an attempt and is committed before anything is executed;
  * what it hands out belongs to one session until its end is on record or the session is lost.
  */
+import type { Overdue } from '../domain/run-limits.ts'
+
 export interface ClaimedRun {
   readonly runId: string
   readonly tenantId: string
@@ -17,6 +19,10 @@ export interface ClaimedRun {
   readonly failures: number
   readonly leaseEpoch: number
   readonly timeoutMs: number
+  /** The time for the run was over before it was claimed: it must be ended, and its handler not be called. */
+  readonly overdue: Overdue | null
+  /** When the whole run must be over, epoch ms; null: no limit. */
+  readonly runDeadlineMs: number | null
   readonly scheduledForMs: number | null
   readonly dueAtMs: number
   readonly availableAtMs: number

@@ -63,6 +63,8 @@ export interface SessionRenewal {
 /** Shards that have timers due by what was done: runs that waited for one that has ended. */
 export interface LetGo {
   readonly timerShards: readonly number[]
+  /** Tenants of whose limits something is free now. */
+  readonly gateTenants?: readonly string[]
 }
 
 export interface SessionOwner {
@@ -90,7 +92,9 @@ export interface StuckRun {
   readonly crashCount: number
   readonly failures: number
   readonly claimedAtMs: number
-  readonly cause: 'session_lost' | 'deadline'
+  /** When the whole run must be over, epoch ms; null: no limit. */
+  readonly runDeadlineMs: number | null
+  readonly cause: 'session_lost' | 'deadline' | 'cancel_ignored'
   readonly delivery: Delivery
   readonly retry: JobDefinition['retry']
   readonly cancelRequested: boolean
@@ -138,6 +142,8 @@ export interface RunStore {
     paused: readonly PausedSchedule[]
     /** Shards with timers that are due by these ends: of runs that waited for one that has ended. */
     timerShards: readonly number[]
+    /** Tenants of whose limits something is free now. */
+    gateTenants?: readonly string[]
     nowMs: number
   }>
   /**

@@ -31,6 +31,10 @@ export interface HeldAttempt extends HeldName {
   readonly claimedAtMs: number
   readonly nowMs: number
   readonly cancelRequested: boolean
+  /** Limit of one attempt. */
+  readonly timeoutMs: number
+  /** When the whole run must be over, epoch ms; null: no limit. */
+  readonly runDeadlineMs: number | null
   /** Id of the schedule, where a backfill made the run: that waits for its end. */
   readonly backfillOf: string | null
 }

@@ -23,7 +23,9 @@ import {
   beginReadOnly,
   commit,
   enterScope,
+  enterScopeByHash,
   enterScopeByIndex,
+  joinByHash,
   ping,
   rollback,
   walkIndexes,
@@ -48,6 +50,14 @@ export type Transaction = {
     statement: Statement<Row, Params>,
     params: Params,
   ) => Promise<Row[]>
+  /**
+   * Has a statement sent in one packet with the COMMIT: for what nothing in the transaction waits for. It is
+   * awaited with the COMMIT; if it fails, so does the transaction.
+   */
+  readonly atEnd: <Row, Params extends readonly unknown[]>(
+    statement: Statement<Row, Params>,
+    params: Params,
+  ) => void
 }
 
 export type DatabaseOptions = {
@@ -111,8 +121,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   const withClient = async <Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> => {
     let client: pg.PoolClient | undefined
     let fault: Error | undefined
-    // A checked-out connection has no listener of the pool; without one, a broken socket would end the
-    // process.
+    // One that broke while it was out is not given back for others.
     const onError = (error: Error) => {
       fault = error
     }
@@ -167,20 +176,22 @@ async function runTransaction<Result>(
   const query: Transaction['query'] = async (statement, params) => {
     try {
       // travels with the statement; if it fails, so does that
-      if (statement.planner === 'index') wire.send(walkIndexes, []).catch(() => undefined)
+      if (statement.planner !== undefined) wire.send(hints[statement.planner], []).catch(() => undefined)
       return (await wire.send(statement, params)).rows
     } catch (error) {
       failure ??= { error }
       throw error
     }
   }
+  const last: (() => Promise<unknown>)[] = []
+  const atEnd: Transaction['atEnd'] = (statement, params) => void last.push(() => query(statement, params))
   try {
-    const result = await work({ query })
+    const result = await work({ query, atEnd })
     await opened
     // A caught error of a statement does not make the transaction whole again: Postgres would answer COMMIT
     // by a rollback.
     if (failure !== undefined) throw failure.error
-    await wire.text(commit)
+    await settle([...last.map((send) => send()), wire.text(commit)])
     return result
   } catch (error) {
     // When the scope itself was refused, that is the cause; later statements only report an aborted
@@ -204,6 +215,9 @@ type Wire = {
   readonly text: (text: string) => Promise<unknown>
 }
 
+const hints = { index: walkIndexes, hash: joinByHash } as const
+const entries = { index: enterScopeByIndex, hash: enterScopeByHash } as const
+
 type TimedQuery = pg.QueryConfig<unknown[]> & { readonly query_timeout: number }
 
 /** Sends on one connection with a limit on each answer; what is sent in one tick leaves in one packet. */
@@ -222,7 +236,7 @@ function openWire(client: pg.PoolClient, timeoutMs: number, prepared: boolean): 
   }
   const open: Wire['open'] = (scope, planner) => {
     const begun = text(scope.readOnly === true ? beginReadOnly : begin)
-    const entry = planner === 'index' ? enterScopeByIndex : enterScope
+    const entry = planner === undefined ? enterScope : entries[planner]
     const entered = send(entry, [scope.role, scope.tenantId ?? '', String(timeoutMs), idleTimeoutMs])
     const opened = settle([begun, entered])
     // It is awaited by whoever opened it, but maybe only after a later statement has failed.

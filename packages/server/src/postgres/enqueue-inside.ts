@@ -1,14 +1,14 @@
 /**
- * Stores a run on a connection of the caller's, inside his transaction: it is there if and only if that
+ * Stores runs on a connection of the caller's, inside his transaction: they are there if and only if that
  * commits. Outside a transaction nothing is stored: what is set for one transaction is gone before the next
- * statement, and that is noticed.
+ * statement, and that is noticed. Keys and gatherings that it takes are locked until it ends: who wants the
+ * same one waits for that.
  */
 import { BelfryError } from '@belfry/contract'
-import type { NewRun } from '../ports/catalog.ts'
-import { runColumns } from './catalog/run-catalog.ts'
-import type { Statement } from './statement.ts'
+import type { RunIntake } from '../ports/run-intake.ts'
+import { createRunIntake } from './catalog/run-intake.ts'
+import type { Transaction } from './database.ts'
 import { readCaller, takeScope } from './statements/enqueue-inside.ts'
-import { insertDelayedRun, insertReadyRun } from './statements/runs.ts'
 
 /** As much of a `pg` client as is needed. */
 export interface CallersClient {
@@ -18,18 +18,28 @@ export interface CallersClient {
 const role = 'belfry_app'
 
 /** Throws `invalid_request` where no transaction is open, and as the driver does. */
-export async function enqueueInside(client: CallersClient, tenantId: string, run: NewRun): Promise<void> {
-  const send = async <Row>({ text }: Statement<Row>, values: readonly unknown[]): Promise<Row[]> =>
-    (await client.query(text, [...values])).rows as Row[]
-  const [before] = await send(readCaller, [])
-  await send(takeScope, [role, tenantId])
-  const [inside] = await send(readCaller, [])
+export async function insideTransaction<T>(
+  client: CallersClient,
+  tenantId: string,
+  work: (intake: RunIntake) => Promise<T>,
+): Promise<T> {
+  const query: Transaction['query'] = async <Row>(
+    { text }: { readonly text: string },
+    values: readonly unknown[],
+  ) => (await client.query(text, [...values])).rows as Row[]
+  const [before] = await query(readCaller, [])
+  await query(takeScope, [role, tenantId])
+  const [inside] = await query(readCaller, [])
   if (inside?.role !== role) throw noTransaction()
-  const columns = runColumns(run, tenantId)
-  const { start } = run
-  if (start.kind === 'ready') await send(insertReadyRun, [...columns, start.tag])
-  else await send(insertDelayedRun, columns)
-  await send(takeScope, [before?.role ?? 'none', before?.tenant ?? ''])
+  const restore = () => query(takeScope, [before?.role ?? 'none', before?.tenant ?? ''])
+  const done = await work(createRunIntake({ query }, tenantId)).catch(async (error: unknown) => {
+    // after an error of ours the caller may go on. Where the transaction itself has failed this fails too,
+    // and what is set in it goes with it
+    await restore().catch(() => undefined)
+    throw error
+  })
+  await restore()
+  return done
 }
 
 function noTransaction(): BelfryError {

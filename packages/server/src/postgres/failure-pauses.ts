@@ -8,9 +8,10 @@ import { findFailing, lockFailing, pauseFailing } from './statements/failure-pau
 
 const engine = { role: 'belfry_engine', readOnly: true } as const
 
+type Ends = Pick<AttemptEnd, 'runId' | 'runState'>
 type FailedRuns = [runIds: readonly string[], firstId: string, lastId: string]
 
-function failedRuns(ends: readonly AttemptEnd[]): FailedRuns | undefined {
+function failedRuns(ends: readonly Ends[]): FailedRuns | undefined {
   const ids = ends.flatMap(({ runState, runId }) => (runState === 'failed' ? [runId] : [])).sort()
   const [first] = ids
   return first === undefined ? undefined : [ids, first, ids.at(-1) ?? first]
@@ -25,7 +26,7 @@ export async function mayPause(db: Database, ends: readonly AttemptEnd[]): Promi
 /** Does `write`, which ends these attempts in `tx`, and answers with it which schedules that paused. */
 export async function pausingAfterFailures<Result>(
   tx: Transaction,
-  ends: readonly AttemptEnd[],
+  ends: readonly Ends[],
   write: () => Promise<Result>,
 ): Promise<{ result: Result; paused: readonly PausedSchedule[] }> {
   const failed = failedRuns(ends)

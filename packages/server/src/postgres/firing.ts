@@ -6,10 +6,11 @@ import type { CalendarRef, CalendarUse } from '../domain/calendar/calendar-looku
 import { laneOf } from '../domain/route.ts'
 import { createCalendarShelf } from '../engine/calendar-shelf.ts'
 import type { CalendarShelf, ReadDefinitions } from '../ports/calendars.ts'
-import type { Firing, SchedulePlan } from '../ports/firing.ts'
+import type { Firing, ReleaseResult, SchedulePlan } from '../ports/firing.ts'
 import { readDefinitions } from './catalog/calendar-store.ts'
 import type { Database } from './database.ts'
 import { toFireColumns, toFireResult } from './fire-rows.ts'
+import { sealDueGatherings } from './seal-gatherings.ts'
 import { fireTimers, fireTimersWithPolicies } from './statements/fire.ts'
 import { type PlanRow, recheckMs, releaseDelayed, schedulePlans } from './statements/firing.ts'
 
@@ -41,19 +42,45 @@ export function createPostgresFiring(
     async release(unordered) {
       // Locked in this order, as timers are: two nodes may release the same runs.
       const runs = unordered.toSorted((a, b) => (a.runId < b.runId ? -1 : 1))
-      const [row] = await db.run(engine, releaseDelayed, [
-        runs.map(({ runId }) => runId),
-        runs.map(({ tag }) => tag),
-      ])
-      if (row === undefined) throw new Error('The release statement answered no row.')
+      const first = await releaseOnce(db, runs)
+      const due = first.movedRuns.filter(({ dueAtMs }) => dueAtMs <= first.nowMs)
+      if (due.length === 0) return first
+      const sealed = await sealDueGatherings(
+        db,
+        due.map(({ runId }) => runId),
+      )
+      const again = await releaseOnce(
+        db,
+        runs.filter(({ runId }) => sealed.has(runId)),
+      )
       return {
-        releasedRunIds: row.released,
-        releasedQueues: row.queues,
-        putOffRunIds: row.put_off,
-        putOffToMs: row.now_ms + recheckMs,
-        nowMs: row.now_ms,
+        releasedRunIds: [...first.releasedRunIds, ...again.releasedRunIds],
+        releasedQueues: [...new Set([...first.releasedQueues, ...again.releasedQueues])],
+        putOffRunIds: [...first.putOffRunIds, ...again.putOffRunIds],
+        putOffToMs: again.putOffToMs,
+        movedRuns: first.movedRuns.filter(({ runId }) => !sealed.has(runId)),
+        nowMs: again.nowMs,
       }
     },
+  }
+}
+
+async function releaseOnce(
+  db: Database,
+  runs: readonly { readonly runId: string; readonly tag: number }[],
+): Promise<ReleaseResult> {
+  const [row] = await db.run(engine, releaseDelayed, [
+    runs.map(({ runId }) => runId),
+    runs.map(({ tag }) => tag),
+  ])
+  if (row === undefined) throw new Error('The release statement answered no row.')
+  return {
+    releasedRunIds: row.released,
+    releasedQueues: row.queues,
+    putOffRunIds: row.put_off,
+    putOffToMs: row.now_ms + recheckMs,
+    movedRuns: row.gathering.map(([runId, dueAtMs]) => ({ runId, dueAtMs })),
+    nowMs: row.now_ms,
   }
 }
 

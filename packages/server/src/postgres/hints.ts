@@ -25,6 +25,9 @@ const topics: ReadonlySet<string> = new Set<Hint['topic']>([
   'shards',
   'replans',
   'backfills',
+  'gate',
+  'watch',
+  'run',
 ])
 
 export interface PostgresHints extends Hints {

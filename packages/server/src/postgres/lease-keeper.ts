@@ -1,10 +1,10 @@
 /**
  * A session kept alive from a thread (lease-thread.ts): what it renewed is read from shared memory, so that
- * it counts as soon as a blocked event loop is free again. A thread that ends by itself is made again with
- * the next session; until then the worker's own heartbeats keep the lease.
+ * it counts as soon as a blocked event loop is free again. A thread that ends by itself is reported and made
+ * again; until then the worker's own heartbeats keep the lease.
  */
 import { Worker as Thread } from 'node:worker_threads'
-import type { Clock } from '../ports/clock.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
 import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { LeaseThreadSetup, ToLeaseThread } from './lease-thread.ts'
 import type { ConnectionOptions } from './pool.ts'
@@ -13,32 +13,47 @@ import { begin, commit, enterScopeByIndex } from './statements/transaction.ts'
 
 const statementTimeoutMs = '5000'
 const idleTimeoutMs = '10000'
+const respawnMs = 1_000
+
+interface HeldSession {
+  readonly id: string
+  readonly leaseMs: number
+  readonly onFailed: (error: Error, retryInMs: number) => void
+}
 
 export function createLeaseKeeper(options: { connection: ConnectionOptions; clock: Clock }): LeaseKeeper {
   const { connection, clock } = options
   const renewedAt = new BigInt64Array(new SharedArrayBuffer(8))
-  let heldId: string | undefined
+  let held: HeldSession | undefined
   let thread: Thread | undefined
+  let respawn: Timer | undefined
+  let closed = false
 
   function spawn(): Thread {
-    const setup: LeaseThreadSetup = {
-      connection,
-      begin,
-      commit,
-      enterScope: {
-        text: enterScopeByIndex.text,
-        values: ['belfry_engine', '', statementTimeoutMs, idleTimeoutMs],
-      },
-      renew: renewSession.text,
-      renewedAt,
-    }
-    const made = new Thread(threadFile, { workerData: setup })
-    made.unref()
-    const forget = (): void => {
-      if (thread === made) thread = undefined
-    }
-    made.on('error', forget).on('exit', forget)
+    const made = makeThread(connection, renewedAt)
+    let cause: unknown
+    made.on('error', (error: unknown) => {
+      cause = error
+    })
+    made.on('exit', (code) => ended(made, cause ?? new Error(`it ended with code ${code}`)))
     return made
+  }
+
+  function ended(made: Thread, cause: unknown): void {
+    if (thread !== made) return
+    thread = undefined
+    if (closed || held === undefined) return
+    const words = cause instanceof Error ? cause.message : String(cause)
+    held.onFailed(new Error(`The thread that keeps the lease ended: ${words}`, { cause }), respawnMs)
+    respawn = clock.setTimer(respawnMs, () => {
+      if (held !== undefined) startKeeping(held)
+    })
+  }
+
+  function startKeeping({ id, leaseMs }: HeldSession): void {
+    respawn?.cancel()
+    thread ??= spawn()
+    tell({ kind: 'hold', sessionId: id, leaseMs })
   }
 
   function tell(message: ToLeaseThread): void {
@@ -47,25 +62,45 @@ export function createLeaseKeeper(options: { connection: ConnectionOptions; cloc
   }
 
   return {
-    hold(sessionId, leaseMs) {
-      heldId = sessionId
+    hold(sessionId, leaseMs, onFailed) {
+      held = { id: sessionId, leaseMs, onFailed }
       Atomics.store(renewedAt, 0, 0n)
-      thread ??= spawn()
-      tell({ kind: 'hold', sessionId, leaseMs })
+      startKeeping(held)
     },
     drop() {
-      heldId = undefined
+      held = undefined
+      respawn?.cancel()
       tell({ kind: 'drop' })
     },
     renewedAtMs(sessionId) {
       const atNs = Atomics.load(renewedAt, 0)
-      if (sessionId !== heldId || atNs === 0n) return undefined
+      if (sessionId !== held?.id || atNs === 0n) return undefined
       return clock.monotonicMs() - Number(process.hrtime.bigint() - atNs) / 1e6
     },
     async close() {
+      closed = true
+      respawn?.cancel()
       tell({ kind: 'stop' })
     },
   }
+}
+
+/** It keeps no process alive. */
+function makeThread(connection: ConnectionOptions, renewedAt: LeaseThreadSetup['renewedAt']): Thread {
+  const setup: LeaseThreadSetup = {
+    connection,
+    begin,
+    commit,
+    enterScope: {
+      text: enterScopeByIndex.text,
+      values: ['belfry_engine', '', statementTimeoutMs, idleTimeoutMs],
+    },
+    renew: renewSession.text,
+    renewedAt,
+  }
+  const made = new Thread(threadFile, { workerData: setup })
+  made.unref()
+  return made
 }
 
 const threadFile = new URL(

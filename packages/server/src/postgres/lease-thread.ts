@@ -39,6 +39,8 @@ async function connected(timeoutMs: number): Promise<pg.Client> {
     application_name: 'belfry-lease-thread',
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs,
+    // a renewal is one packet
+    pipeline: true,
   })
   made.on('error', () => forget(made))
   await made.connect()

@@ -5,6 +5,9 @@
 import type { Maintenance } from '../ports/maintenance.ts'
 import type { Database } from './database.ts'
 import { deleteOldBackfills, deleteOldExtraRuns } from './statements/backfill-steps.ts'
+import { deleteOldDeadLetters } from './statements/dead-letters.ts'
+import { deleteFreeDedupeKeys } from './statements/dedupe.ts'
+import { deleteIdleGatherings, deleteOldGathered } from './statements/gatherings.ts'
 import {
   deleteDeadNodes,
   deleteExpiredIdempotencyKeys,
@@ -16,6 +19,7 @@ import {
   makePartitions,
   pruneDefault,
 } from './statements/maintenance.ts'
+import { deleteOldCancelNotes } from './statements/run-cancels.ts'
 
 const engine = { role: 'belfry_engine' } as const
 /** Rows that the default partition caught move when their day is made; there may be many. */
@@ -54,6 +58,17 @@ export function createPostgresMaintenance(db: Database): Maintenance {
     async deleteOldBackfills(retentionDays, limit) {
       const [row] = await db.run(engine, deleteOldBackfills, [retentionDays, limit])
       return row?.count ?? 0
+    },
+    async deleteOldRunNotes(retentionDays, limit) {
+      const [letters] = await db.run(engine, deleteOldDeadLetters, [retentionDays, limit])
+      const [notes] = await db.run(engine, deleteOldCancelNotes, [retentionDays, limit])
+      return Math.max(letters?.count ?? 0, notes?.count ?? 0)
+    },
+    async deleteOldRequests(retentionDays, limit) {
+      const [keys] = await db.run(engine, deleteFreeDedupeKeys, [limit])
+      const [gatherings] = await db.run(engine, deleteIdleGatherings, [limit])
+      const [inputs] = await db.run(engine, deleteOldGathered, [retentionDays, limit])
+      return Math.max(keys?.count ?? 0, gatherings?.count ?? 0, inputs?.count ?? 0)
     },
     async deleteOldReplans(retentionDays, limit) {
       const [row] = await db.run(engine, deleteOldReplans, [retentionDays, limit])

@@ -37,7 +37,7 @@ export type MigrateOptions = {
   readonly runtimeLogin?: string | undefined
   /** Default: the migrations of this version. */
   readonly directory?: string | undefined
-  /** How long to wait for another migrator. Default 10 minutes. */
+  /** How long to wait for another migrator, or for a table that others use. Default 10 minutes. */
   readonly lockTimeoutMs?: number | undefined
 }
 
@@ -53,6 +53,8 @@ export type SchemaState =
   | { readonly barred: string; readonly from: readonly string[]; readonly selective: boolean }
 
 const lockPollMs = 100
+const usualLockTimeoutMs = 600_000
+const longestPauseMs = 5_000
 const ownDirectory = fileURLToPath(new URL('./migrations/', import.meta.url))
 
 /**
@@ -77,7 +79,7 @@ export async function migrate(
     const missing = missingOf(files, rows)
     for (const file of missing) {
       options.log('info', `Applying migration ${file.name}.`)
-      await apply(worker, file)
+      await applyBetween(worker, file, options)
     }
     await admit(worker, options.runtimeLogin)
     return missing.map((file) => file.name)
@@ -196,6 +198,28 @@ function missingOf(files: readonly Migration[], ledger: readonly LedgerRow[]): r
   return files.filter((file) => behind.has(file.name))
 }
 
+/**
+ * Applies a file between the queries of others. While it queued for a table that a long query reads, all that
+ * comes after it would queue behind it: so it waits for a lock two seconds at a time, gives way, and tries
+ * again.
+ */
+async function applyBetween(client: pg.Client, file: Migration, options: MigrateOptions): Promise<void> {
+  const deadline = performance.now() + (options.lockTimeoutMs ?? usualLockTimeoutMs)
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await apply(client, file)
+      return
+    } catch (error) {
+      const { cause } = error as { cause?: unknown }
+      const busy = cause instanceof pg.DatabaseError && cause.code === '55P03'
+      if (!busy || !file.inTransaction || performance.now() > deadline) throw error
+      if (attempt === 1)
+        options.log('info', `A table that ${file.name} changes is in use by a long query; waiting for it.`)
+      await sleep(Math.min(longestPauseMs, 250 * 2 ** Math.min(attempt, 10)))
+    }
+  }
+}
+
 async function apply(client: pg.Client, file: Migration): Promise<void> {
   const ledgerRow = [file.id, file.name, file.checksum]
   try {
@@ -205,6 +229,7 @@ async function apply(client: pg.Client, file: Migration): Promise<void> {
       return
     }
     await client.query(sql.begin)
+    await client.query(sql.boundLockWaits)
     await client.query(sql.insertLedgerRow, ledgerRow)
     await client.query(file.text)
     await client.query(sql.commit)
@@ -230,7 +255,7 @@ async function admit(client: pg.Client, login: string | undefined): Promise<void
 }
 
 async function holdMigratorLock(guard: pg.Client, options: MigrateOptions): Promise<void> {
-  const deadline = performance.now() + (options.lockTimeoutMs ?? 600_000)
+  const deadline = performance.now() + (options.lockTimeoutMs ?? usualLockTimeoutMs)
   await guard.query(sql.begin)
   await guard.query(sql.letLockHolderIdle)
   for (let attempt = 0; ; attempt += 1) {

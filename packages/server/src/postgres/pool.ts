@@ -71,6 +71,9 @@ export function openPool(options: PoolOptions): Pool {
   let emptied = (): void => undefined
   let failures = 0
   pool.on('connect', (client) => {
+    // The pool takes its listener off before its caller is told, and a connection may break in between, even
+    // in the packet that lets it in: without any listener that would end the process. The next query fails.
+    client.on('error', () => undefined)
     failures = 0
     open.add(client)
   })

@@ -4,7 +4,13 @@
  */
 import type { Claim, ClaimedRun, ReadyCursor, ReadyLook, RunQueue } from '../ports/run-queue.ts'
 import type { Database } from './database.ts'
-import { type ClaimRow, claimRuns, listReadyQueues, type ReadyQueueRow } from './statements/claim.ts'
+import {
+  type ClaimDetail,
+  type ClaimRow,
+  claimRuns,
+  listReadyQueues,
+  type ReadyQueueRow,
+} from './statements/claim.ts'
 
 const engine = { role: 'belfry_engine' } as const
 const nilId = '00000000-0000-0000-0000-000000000000'
@@ -43,31 +49,50 @@ export function createPostgresRunQueue(db: Database): RunQueue {
 }
 
 function toClaim(rows: readonly ClaimRow[]): Claim {
-  const runs = rows.flatMap((row) => (row.run_id === null ? [] : [toClaimedRun(row, row.run_id)]))
+  const details = new Map<string, ClaimDetail>()
+  for (const { parcel } of rows) for (const detail of parcel ?? []) details.set(detail[0], detail)
+  const runs: ClaimedRun[] = []
+  for (const row of rows) addRuns(runs, row, details)
+  runs.sort((a, b) => a.tag - b.tag || (a.runId < b.runId ? -1 : 1))
   return { runs, alive: rows[0]?.alive ?? false, nowMs: rows[0]?.now_ms ?? 0 }
 }
 
-function toClaimedRun(row: ClaimRow, runId: string): ClaimedRun {
-  return {
-    runId,
-    tenantId: row.tenant_id,
-    jobId: row.job_id,
-    jobVersion: row.job_version,
-    queue: row.queue,
-    tag: row.tag,
-    priority: row.priority,
-    attempt: row.attempt,
-    crashCount: row.crash_count,
-    failures: row.failure_count,
-    leaseEpoch: row.lease_epoch,
-    timeoutMs: row.timeout_ms,
-    scheduledForMs: row.scheduled_for_ms,
-    dueAtMs: row.due_at_ms,
-    availableAtMs: row.available_at_ms,
-    backfillOf: row.backfill_of,
-    input: row.input,
+function addRuns(runs: ClaimedRun[], row: ClaimRow, details: ReadonlyMap<string, ClaimDetail>): void {
+  if (row.run_ids === null) return
+  const tags = listOf(row.tags)
+  const availableAtMs = listOf(row.available_at_ms)
+  for (const [index, runId] of listOf(row.run_ids).entries()) {
+    const atMs = Number(availableAtMs[index])
+    const [, scheduledForMs, dueAtMs, backfillOf, input] = details.get(runId) ?? unsaid
+    runs.push({
+      runId,
+      tenantId: row.tenant_id,
+      jobId: row.job_id,
+      jobVersion: row.job_version,
+      queue: row.queue,
+      tag: Number(tags[index]),
+      priority: row.priority,
+      attempt: row.attempt,
+      crashCount: row.crash_count,
+      failures: row.failure_count,
+      leaseEpoch: row.lease_epoch,
+      timeoutMs: row.timeout_ms,
+      overdue: row.overdue,
+      runDeadlineMs: row.run_deadline_ms,
+      scheduledForMs,
+      dueAtMs: dueAtMs ?? atMs,
+      availableAtMs: atMs,
+      backfillOf,
+      input,
+    })
   }
 }
+
+/** Of a run of which `run` says no more. */
+const unsaid = ['', null, null, null, null] as const
+
+/** An array of ids or numbers, as Postgres writes it. */
+const listOf = (text: string): string[] => text.slice(1, -1).split(',')
 
 function toLook(rows: readonly ReadyQueueRow[], cursor: ReadyCursor | null): ReadyLook {
   const byTenant = Map.groupBy(rows, (row) => row.tenant_id)

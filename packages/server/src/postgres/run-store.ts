@@ -7,9 +7,11 @@
 import type { TerminalRunState } from '@belfry/contract'
 import { jobDefinitionSchema, retryPolicySchema } from '@belfry/contract'
 import type { AppliedEnd, AttemptEnd, LetGo, PausedSchedule, RunStore, StuckRun } from '../ports/run-store.ts'
-import type { Database } from './database.ts'
+import type { Database, Transaction } from './database.ts'
+import { recordDeadLetters } from './dead-letters.ts'
 import { mayPause, pausingAfterFailures } from './failure-pauses.ts'
 import type { Statement } from './statement.ts'
+import { sortEnds, writeSuccesses, type WrittenSuccesses } from './success-ends.ts'
 import { listDefinitions } from './statements/claim.ts'
 import type { AppliedRow, EndColumns } from './statements/completion.ts'
 import { completeAttempts, listAppliedBefore, rescueAttempts } from './statements/completion.ts'
@@ -97,9 +99,9 @@ function heartbeatTimeoutMs(leaseMs: number): number {
 }
 
 /**
- * One round trip; where runs fail, another one before it, which looks whether that may pause a schedule: only
- * then it is a transaction that locks. A limit that is set between the two counts from the next failure on,
- * which looks at this one as well.
+ * One round trip; where runs fail, a transaction, and a look before it whether that may pause a schedule:
+ * only then schedules are locked. A limit that is set between the two counts from the next failure on, which
+ * looks at this one as well.
  */
 async function writeEnds<Params extends readonly unknown[]>(
   db: Database,
@@ -107,21 +109,55 @@ async function writeEnds<Params extends readonly unknown[]>(
   statement: Statement<AppliedRow, Params>,
   params: Params,
 ): Promise<{ rows: AppliedRow[]; paused: readonly PausedSchedule[] } & LetGo> {
-  const { result: rows, paused } = (await mayPause(db, ends))
-    ? await db.transaction(engine, (tx) => pausingAfterFailures(tx, ends, () => tx.query(statement, params)))
-    : { result: await db.run(engine, statement, params), paused: [] }
-  return { rows, paused, timerShards: rows[0]?.timer_shards ?? [] }
+  const failed = ends.filter(({ runState }) => runState === 'failed')
+  const { result: rows, paused } =
+    failed.length === 0
+      ? { result: await db.run(engine, statement, params), paused: [] }
+      : await writeFailures(db, ends, failed, (tx) => tx.query(statement, params))
+  const [first] = rows
+  const gateTenants = first?.gate_tenants ?? []
+  return { rows, paused, timerShards: first?.timer_shards ?? [], gateTenants }
 }
+
+/** Failed runs become dead letters with their end. */
+async function writeFailures<Row>(
+  db: Database,
+  ends: readonly AttemptEnd[],
+  failed: readonly AttemptEnd[],
+  write: (tx: Transaction) => Promise<Row[]>,
+): Promise<{ result: Row[]; paused: readonly PausedSchedule[] }> {
+  const pauses = await mayPause(db, ends)
+  return db.transaction(engine, async (tx) => {
+    const written = pauses
+      ? await pausingAfterFailures(tx, ends, () => write(tx))
+      : { result: await write(tx), paused: [] }
+    await recordDeadLetters(tx, failed)
+    return written
+  })
+}
+
+const nothing: WrittenSuccesses = { applied: [], timerShards: [], gateTenants: [], nowMs: 0 }
 
 async function complete(
   db: Database,
   sessionId: string,
   ends: readonly AttemptEnd[],
 ): ReturnType<RunStore['complete']> {
-  const { rows, ...more } = await writeEnds(db, ends, completeAttempts, [...toColumns(ends), sessionId])
-  const applied = toApplied(rows)
-  const nowMs = rows[0]?.now_ms ?? 0
-  if (applied.length === ends.length) return { applied, nowMs, ...more }
+  const { successes, others } = sortEnds(ends)
+  const good = successes.length === 0 ? nothing : await writeSuccesses(db, sessionId, successes)
+  if (others.length === 0 && good.applied.length === ends.length) return { ...good, paused: [] }
+  const { rows, ...more } =
+    others.length === 0
+      ? { ...nothing, rows: [], paused: [] }
+      : await writeEnds(db, others, completeAttempts, [...toColumns(others), sessionId])
+  const applied = [...good.applied, ...toApplied(rows)]
+  const written = {
+    ...more,
+    timerShards: [...good.timerShards, ...more.timerShards],
+    gateTenants: [...good.gateTenants, ...(more.gateTenants ?? [])],
+    nowMs: rows[0]?.now_ms ?? good.nowMs,
+  }
+  if (applied.length === ends.length) return { applied, ...written }
   // Refused: the lease was lost, or an earlier call was committed and its answer got lost.
   const done = new Set(applied.map((end) => end.runId))
   const rest = ends.filter((end) => !done.has(end.runId))
@@ -133,7 +169,7 @@ async function complete(
     rest.map((end) => end.outcome),
   ])
   const earlier = before.map((row) => ({ runId: row.run_id, runState: asEndState(row.run_state) }))
-  return { applied: [...applied, ...earlier], nowMs, ...more }
+  return { applied: [...applied, ...earlier], ...written }
 }
 
 function toColumns(ends: readonly AttemptEnd[]): EndColumns {
@@ -184,6 +220,7 @@ function toStuckRun(row: StuckRow, runId: string): StuckRun {
     crashCount: row.crash_count,
     failures: row.failure_count,
     claimedAtMs: row.claimed_at_ms,
+    runDeadlineMs: row.run_deadline_ms,
     cause: row.cause,
     delivery,
     retry,

@@ -9,9 +9,10 @@ export type Statement<Row = unknown, Params extends readonly unknown[] = readonl
   readonly text: string
   /**
    * `index`: this statement is made for its indexes, and the planner is told to walk them, in their order
-   * (statements/transaction.ts). Unset: it plans as it sees fit.
+   * (statements/transaction.ts). `hash`: besides, what it joins it joins by hash. Unset: it plans as it sees
+   * fit.
    */
-  readonly planner?: 'index'
+  readonly planner?: 'index' | 'hash'
   /** Never set: carries the type of a row. */
   readonly row?: Row
   /** Never set: carries the types of the parameters. */
@@ -20,12 +21,13 @@ export type Statement<Row = unknown, Params extends readonly unknown[] = readonl
 
 /** For the last argument of `statement`. */
 export const byIndex = { planner: 'index' } as const
+export const byHash = { planner: 'hash' } as const
 
 /** Declares a statement, for example `statement<{ id: string }, [tenantId: string]>('job_list', '…')`. */
 export function statement<Row, Params extends readonly unknown[] = readonly []>(
   name: string,
   text: string,
-  hints: { readonly planner?: 'index' } = {},
+  hints: { readonly planner?: 'index' | 'hash' } = {},
 ): Statement<Row, Params> {
   return { name, text: text.trim(), ...hints }
 }

@@ -99,6 +99,8 @@ function toHeldAttempt(row: statements.HeldAttemptRow): HeldAttempt {
     claimedAtMs: row.claimed_at_ms,
     nowMs: row.now_ms,
     cancelRequested: row.cancel_requested,
+    timeoutMs: row.timeout_ms,
+    runDeadlineMs: row.run_deadline_ms,
     backfillOf: row.backfill_of,
   }
 }

@@ -33,6 +33,7 @@ const rows: { readonly [Name in EngineEventName]: Row<Name> } = {
   session_started: { level: 'info', message: 'session started' },
   session_lost: { level: 'warn', message: 'session lost' },
   shards_changed: { level: 'info', message: 'shards changed hands' },
+  gate_passed: { level: 'debug', message: 'the gate was looked at' },
   backfill_stepped: { level: 'debug', message: 'a backfill took a step' },
   backfill_ended: { level: 'info', message: 'a backfill ended' },
   partitions_changed: { level: 'info', message: 'partitions of history changed' },

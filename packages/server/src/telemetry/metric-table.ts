@@ -79,6 +79,22 @@ export const metricTable = {
     buckets: fast,
     help: 'How long claiming a batch of runs took.',
   },
+  belfry_gate_runs_total: {
+    type: 'counter',
+    labels: ['outcome'],
+    help: 'Runs that left the gate of limits in this process: opened, skipped at the limit, or replaced.',
+  },
+  belfry_gate_look_seconds: {
+    type: 'histogram',
+    labels: [],
+    buckets: fast,
+    help: 'How long a look at the gate of one tenant took that let something through or ended it.',
+  },
+  belfry_gate_held_runs: {
+    type: 'gauge',
+    labels: [],
+    help: 'Runs of all tenants that limits or pauses hold, up to 100,000, as of the last look; do not sum.',
+  },
   belfry_runs_rescued_total: {
     type: 'counter',
     labels: ['reason'],

@@ -10,6 +10,7 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { RequestObserver } from '../ports/request-observer.ts'
 import type { MetricName, MetricRow } from './metric-table.ts'
 import { metricTable } from './metric-table.ts'
+import { createRunHistogram, type RunHistogram } from './run-histogram.ts'
 
 const maxQueueLabels = 100
 
@@ -33,6 +34,7 @@ export interface Metrics {
   readSlots(read: () => SlotStats): void
   readConnections(read: () => ConnectionStats): void
   readBackfills(read: () => { readonly open: number }): void
+  readGate(read: () => { readonly held: number }): void
   readonly contentType: string
   /** In the Prometheus text format. */
   render(): Promise<string>
@@ -44,8 +46,14 @@ export function createMetrics(options: { version: string; processMetrics?: boole
   if (options.processMetrics !== false) collectDefaultMetrics({ register: registry })
   instruments.gauge('belfry_build_info').set({ version: options.version, node: process.version }, 1)
   const queueLabel = boundedLabel(maxQueueLabels)
-  const listeners = listen(instruments, queueLabel)
-  const readers: (() => void)[] = []
+  const finished = gatherFinished()
+  const listeners = listen(instruments, finished, queueLabel)
+  const readers: (() => void)[] = [
+    () =>
+      finished.takeInto((labels, count) =>
+        instruments.counter('belfry_runs_finished_total').inc(labels, count),
+      ),
+  ]
 
   return {
     events: {
@@ -79,6 +87,9 @@ export function createMetrics(options: { version: string; processMetrics?: boole
     readBackfills(read) {
       readers.push(() => instruments.gauge('belfry_backfills_open').set(read().open))
     },
+    readGate(read) {
+      readers.push(() => instruments.gauge('belfry_gate_held_runs').set(read().held))
+    },
     contentType: registry.contentType,
     render() {
       for (const read of readers) read()
@@ -89,28 +100,20 @@ export function createMetrics(options: { version: string; processMetrics?: boole
 
 type Listeners = { readonly [Name in EngineEventName]?: (payload: EngineEvents[Name]) => void }
 
-function listen(instruments: Instruments, queueLabel: (queue: string) => string): Listeners {
-  const { counter, gauge, histogram } = instruments
+type Label = (value: string) => string
+
+function listen(instruments: Instruments, finished: Finished, queueLabel: Label): Listeners {
+  return { ...listenToPlans(instruments), ...listenToRuns(instruments, finished, queueLabel) }
+}
+
+/** Schedules, and whatever moves or makes up for their times. */
+function listenToPlans({ counter, gauge, histogram }: Instruments): Listeners {
   return {
     occurrences_fired({ outcomes }) {
       for (const { outcome, reason, count, lateMs } of outcomes) {
         counter('belfry_occurrences_total').inc({ outcome, reason: reason ?? 'none' }, count)
         if (outcome === 'ran') histogram('belfry_schedule_lag_seconds').observe(Math.max(0, lateMs) / 1_000)
       }
-    },
-    runs_enqueued({ count, queue, source }) {
-      counter('belfry_runs_enqueued_total').inc({ queue: queueLabel(queue), source }, count)
-    },
-    runs_claimed({ queue, durationMs, waitsMs }) {
-      const labels = { queue: queueLabel(queue) }
-      histogram('belfry_claim_duration_seconds').observe(labels, durationMs / 1_000)
-      for (const waitMs of waitsMs)
-        histogram('belfry_run_wait_seconds').observe(labels, Math.max(0, waitMs) / 1_000)
-    },
-    attempt_ended({ queue, outcome, state, durationMs }) {
-      const label = queueLabel(queue)
-      histogram('belfry_run_duration_seconds').observe({ queue: label, outcome }, durationMs / 1_000)
-      if (isTerminal(state)) counter('belfry_runs_finished_total').inc({ queue: label, outcome: state })
     },
     backfill_stepped({ started, skipped, durationMs }) {
       counter('belfry_backfill_times_total').inc({ outcome: 'started' }, started)
@@ -120,18 +123,8 @@ function listen(instruments: Instruments, queueLabel: (queue: string) => string)
     backfill_ended({ state }) {
       counter('belfry_backfills_ended_total').inc({ state })
     },
-    lease_lost({ at }) {
-      counter('belfry_leases_lost_total').inc({ at })
-    },
-    runs_rescued({ count, reason }) {
-      counter('belfry_runs_rescued_total').inc({ reason }, count)
-    },
     schedule_paused() {
       counter('belfry_schedules_paused_total').inc()
-    },
-    shards_changed({ held }) {
-      gauge('belfry_leader').set({ role: 'scheduler' }, held > 0 ? 1 : 0)
-      gauge('belfry_shards_held').set(held)
     },
     zone_data_changed() {
       gauge('belfry_zone_data_differing_zones').set(0)
@@ -148,6 +141,46 @@ function listen(instruments: Instruments, queueLabel: (queue: string) => string)
     replan_ended({ kind, state }) {
       counter('belfry_replans_total').inc({ kind, outcome: state })
     },
+  }
+}
+
+/** Runs, and the processes that bring them to their end. */
+function listenToRuns(
+  { counter, gauge, histogram, runHistogram }: Instruments,
+  finished: Finished,
+  queueLabel: Label,
+): Listeners {
+  return {
+    runs_enqueued({ count, queue, source }) {
+      counter('belfry_runs_enqueued_total').inc({ queue: queueLabel(queue), source }, count)
+    },
+    runs_claimed({ queue, durationMs, waitsMs }) {
+      const labels = { queue: queueLabel(queue) }
+      histogram('belfry_claim_duration_seconds').observe(labels, durationMs / 1_000)
+      const waits = runHistogram('belfry_run_wait_seconds')
+      for (const waitMs of waitsMs) waits.observe(labels.queue, '', Math.max(0, waitMs) / 1_000)
+    },
+    attempt_ended({ queue, outcome, state, durationMs }) {
+      const label = queueLabel(queue)
+      runHistogram('belfry_run_duration_seconds').observe(label, outcome, durationMs / 1_000)
+      if (isTerminal(state)) finished.add(label, state)
+    },
+    gate_passed({ opened, skipped, replaced, durationMs }) {
+      const passed = counter('belfry_gate_runs_total')
+      for (const [outcome, runs] of Object.entries({ opened, skipped, replaced }))
+        passed.inc({ outcome }, runs)
+      histogram('belfry_gate_look_seconds').observe(durationMs / 1_000)
+    },
+    lease_lost({ at }) {
+      counter('belfry_leases_lost_total').inc({ at })
+    },
+    runs_rescued({ count, reason }) {
+      counter('belfry_runs_rescued_total').inc({ reason }, count)
+    },
+    shards_changed({ held }) {
+      gauge('belfry_leader').set({ role: 'scheduler' }, held > 0 ? 1 : 0)
+      gauge('belfry_shards_held').set(held)
+    },
     role_failed({ role }) {
       counter('belfry_role_failures_total').inc({ role })
     },
@@ -161,16 +194,48 @@ type Instruments = {
   readonly counter: (name: MetricName) => Counter
   readonly gauge: (name: MetricName) => Gauge
   readonly histogram: (name: MetricName) => Histogram
+  readonly runHistogram: (name: MetricName) => RunHistogram
+}
+
+/** Of these one value is observed for every run. */
+const ofEveryRun: ReadonlySet<string> = new Set<MetricName>([
+  'belfry_run_wait_seconds',
+  'belfry_run_duration_seconds',
+])
+
+interface Finished {
+  readonly add: (queue: string, state: string) => void
+  readonly takeInto: (count: (labels: { queue: string; outcome: string }, count: number) => void) => void
+}
+
+/** Counts runs until somebody scrapes: the library's counter would hash the labels for each. */
+function gatherFinished(): Finished {
+  const byQueue = new Map<string, Map<string, number>>()
+  return {
+    add(queue, state) {
+      const byState = byQueue.get(queue) ?? new Map<string, number>()
+      if (byState.size === 0) byQueue.set(queue, byState)
+      byState.set(state, (byState.get(state) ?? 0) + 1)
+    },
+    takeInto(count) {
+      for (const [queue, byState] of byQueue)
+        for (const [outcome, runs] of byState) count({ queue, outcome }, runs)
+      byQueue.clear()
+    },
+  }
 }
 
 function makeInstruments(registry: Registry): Instruments {
   const counters = new Map<string, Counter>()
   const gauges = new Map<string, Gauge>()
   const histograms = new Map<string, Histogram>()
+  const runHistograms = new Map<string, RunHistogram>()
   for (const [name, row] of Object.entries<MetricRow>(metricTable)) {
     const common = { name, help: row.help, labelNames: [...row.labels], registers: [registry] }
     if (row.type === 'counter') counters.set(name, new Counter(common))
     else if (row.type === 'gauge') gauges.set(name, new Gauge(common))
+    else if (ofEveryRun.has(name))
+      runHistograms.set(name, createRunHistogram({ ...common, registry, buckets: row.buckets ?? [] }))
     else histograms.set(name, new Histogram({ ...common, buckets: [...(row.buckets ?? [])] }))
   }
   const from =
@@ -180,11 +245,16 @@ function makeInstruments(registry: Registry): Instruments {
       if (found === undefined) throw new TypeError(`The metric ${name} is of another type.`)
       return found
     }
-  return { counter: from(counters), gauge: from(gauges), histogram: from(histograms) }
+  return {
+    counter: from(counters),
+    gauge: from(gauges),
+    histogram: from(histograms),
+    runHistogram: from(runHistograms),
+  }
 }
 
 /** The first `limit` values as they are, then `other`. */
-function boundedLabel(limit: number): (value: string) => string {
+function boundedLabel(limit: number): Label {
   const known = new Set<string>()
   return (value) => {
     if (known.has(value)) return value

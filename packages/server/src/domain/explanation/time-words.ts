@@ -34,10 +34,10 @@ function wallParts(instantMs: number, zone: ZoneRules) {
   return { date, clock: rest.slice(0, 8), offset }
 }
 
-/** At most two units; less than a second in milliseconds. */
+/** At most two units, to the nearest second; less than a second in milliseconds. */
 export function spanWords(spanMs: number): string {
-  if (spanMs < 1_000) return `${Math.max(0, Math.round(spanMs))} ms`
-  let restMs = Math.floor(spanMs / 1_000) * 1_000
+  if (Math.round(spanMs) < 1_000) return `${Math.max(0, Math.round(spanMs))} ms`
+  let restMs = Math.round(spanMs / 1_000) * 1_000
   const parts: string[] = []
   for (const [name, unitMs] of units) {
     const amount = Math.floor(restMs / unitMs)

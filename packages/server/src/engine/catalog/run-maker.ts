@@ -5,6 +5,7 @@
 import type { JsonValue, RunSource } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import type { TagClock } from '../../domain/fair-queue.ts'
+import { type AskedLimits, limitsOf } from '../../domain/run-limits.ts'
 import { laneOf, routeOf } from '../../domain/route.ts'
 import type { NewRun, RunTemplate } from '../../ports/catalog.ts'
 import type { Ids } from '../../ports/ids.ts'
@@ -23,6 +24,7 @@ export interface WantedRun {
   /** Instead of the job's. */
   readonly queue?: string | undefined
   readonly priority?: number | undefined
+  readonly limits?: AskedLimits | undefined
 }
 
 /**
@@ -85,6 +87,7 @@ export function makeRun(
     priority,
     input: wanted.input,
     dueAtMs,
+    ...limitsOf(template.definition, wanted.limits ?? {}, dueAtMs),
     start:
       dueAtMs > nowMs
         ? { kind: 'delayed' }

@@ -9,7 +9,8 @@
  *    was lost on its way, the worker says with its next claims what it holds (`known`), and the rest is given
  *    back.
  */
-import type { ClaimedFunctionRun, JobDefinition, WorkerClaim } from '@belfry/contract'
+import type { ClaimedFunctionRun, Delivery, JobDefinition, WorkerClaim } from '@belfry/contract'
+import { attemptLimit } from '../../domain/run-limits.ts'
 import { functionLane, functionRoute } from '../../domain/route.ts'
 import { attemptTraceparent } from '../../domain/traceparent.ts'
 import type { ClaimedRun, RunQueue } from '../../ports/run-queue.ts'
@@ -19,6 +20,7 @@ import type { DefinitionCache } from '../definition-cache.ts'
 import { createIntake } from '../intake.ts'
 import { createLowWaterMarks, type LowWaterMarks } from '../low-water-marks.ts'
 import { createQueueShares, type QueueShares } from '../queue-shares.ts'
+import type { RemoteEnds } from './remote-ends.ts'
 import { sessionLost } from './session-book.ts'
 import type { SupplyWatcher } from './supply-watcher.ts'
 import type { GateSettings } from './worker-gate.ts'
@@ -57,6 +59,7 @@ export interface RemoteClaimParts {
   readonly definitions: DefinitionCache
   readonly queue: Pick<RunQueue, 'claim'>
   readonly giveBack: (sessionId: string, runs: readonly HeldRun[]) => Promise<void>
+  readonly endOverdue: RemoteEnds['endOverdue']
   /** A run whose definition cannot be used ends here and now. */
   readonly endUnusable: (sessionId: string, runs: readonly ClaimedRun[]) => Promise<void>
 }
@@ -148,7 +151,7 @@ async function claimNow(
 
 /** What goes to the worker; nothing where it has gone, and nothing that it could not execute. */
 async function handOver(
-  { events, random }: GateSettings,
+  { events, random, databaseClock }: GateSettings,
   parts: RemoteClaimParts,
   { sessionId, signal }: AskedNow,
   taken: readonly Taken[],
@@ -160,17 +163,21 @@ async function handOver(
     )
     return []
   }
-  const unusable = taken.filter(({ definition }) => definition?.handler.kind !== 'function')
+  const overdue = taken.flatMap(({ run }) => (run.overdue === null ? [] : [{ ...run, overdue: run.overdue }]))
+  if (overdue.length > 0) await parts.endOverdue(sessionId, overdue)
+  const inTime = taken.filter(({ run }) => run.overdue === null)
+  const unusable = inTime.filter(({ definition }) => definition?.handler.kind !== 'function')
   if (unusable.length > 0)
     await parts.endUnusable(
       sessionId,
       unusable.map(({ run }) => run),
     )
-  return taken.flatMap(({ run, definition }) => {
+  return inTime.flatMap(({ run, definition }) => {
     if (definition?.handler.kind !== 'function') return []
     const { runId, tenantId, jobId, attempt, leaseEpoch } = run
     events.emit('attempt_started', { runId, tenantId, jobId, attempt, leaseEpoch })
-    return [viewOf(run, definition.handler.name, () => random.next())]
+    const facts = { name: definition.handler.name, delivery: definition.delivery }
+    return [viewOf(run, facts, databaseClock.nowMs(), () => random.next())]
   })
 }
 
@@ -178,7 +185,13 @@ function wantedBy({ queues, functions, tenantId }: SessionFacts): readonly Wante
   return queues.flatMap((queue) => functions.map((name) => ({ queue, route: functionRoute(tenantId, name) })))
 }
 
-function viewOf(run: ClaimedRun, name: string, random: () => number): ClaimedFunctionRun {
+function viewOf(
+  run: ClaimedRun,
+  { name, delivery }: { readonly name: string; readonly delivery: Delivery },
+  nowMs: number,
+  random: () => number,
+): ClaimedFunctionRun {
+  const { runDeadlineMs } = run
   return {
     runId: run.runId,
     leaseEpoch: run.leaseEpoch,
@@ -187,10 +200,12 @@ function viewOf(run: ClaimedRun, name: string, random: () => number): ClaimedFun
     jobVersion: run.jobVersion,
     queue: run.queue,
     attempt: run.attempt,
-    timeoutMs: run.timeoutMs,
+    timeoutMs: attemptLimit(run.timeoutMs, runDeadlineMs, nowMs).limitMs,
+    runDeadline: runDeadlineMs === null ? null : new Date(runDeadlineMs).toISOString(),
+    delivery,
     idempotencyKey: run.runId,
     scheduledFor: run.scheduledForMs === null ? null : new Date(run.scheduledForMs).toISOString(),
-    traceparent: attemptTraceparent(run.runId, Array.from({ length: 8 }, random)),
+    traceparent: attemptTraceparent(run.runId, random(), random()),
     input: run.input as ClaimedFunctionRun['input'],
   }
 }

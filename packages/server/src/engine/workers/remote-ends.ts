@@ -6,22 +6,28 @@
 import type { AttemptReport, WorkerCompleted } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
 import { type AttemptEnding, judgeAttempt } from '../../domain/attempt-outcome.ts'
+import { attemptLimit, leftMs, type Overdue } from '../../domain/run-limits.ts'
 import type { ClaimedRun } from '../../ports/run-queue.ts'
 import type { AppliedEnd, AttemptEnd, RunStore } from '../../ports/run-store.ts'
 import type { HeldAttempt } from '../../ports/worker-store.ts'
 import type { DefinitionCache } from '../definition-cache.ts'
 import { hintEnded } from '../backfill-hints.ts'
 import { tellPaused } from '../failure-pauses.ts'
+import { overdueEnd } from '../overdue-end.ts'
 import { hintTimers } from '../timer-hints.ts'
 import type { WorkerGateOptions } from './worker-gate.ts'
 
 /** Characters of an error message that are kept. */
 const maxErrorLength = 4_000
 
+export type OverdueRun = ClaimedRun & { readonly overdue: Overdue }
+
 export interface RemoteEnds {
   complete(sessionId: string, ends: readonly AttemptReport[]): Promise<WorkerCompleted['results']>
   /** Ends runs of which nobody can say what to do. */
   endUnusable(sessionId: string, runs: readonly ClaimedRun[]): Promise<void>
+  /** Ends runs whose time was over when they were claimed. */
+  endOverdue(sessionId: string, runs: readonly OverdueRun[]): Promise<void>
 }
 
 /** Decides for a definition that cannot be read: the cautious way. */
@@ -31,6 +37,8 @@ const unreadable = jobDefinitionSchema.parse({
 })
 
 type Held = ReadonlyMap<string, HeldAttempt>
+/** What is told of an end. */
+type Told = Pick<HeldAttempt, 'runId' | 'tenantId' | 'jobId' | 'queue' | 'attempt' | 'backfillOf'>
 type Written = Omit<Awaited<ReturnType<RunStore['complete']>>, 'nowMs'>
 
 const nothing: Written = { applied: [], paused: [], timerShards: [] }
@@ -62,6 +70,12 @@ export function createRemoteEnds(options: WorkerGateOptions, definitions: Defini
 
   return {
     complete,
+    async endOverdue(sessionId, runs) {
+      const nowMs = options.databaseClock.nowMs()
+      const ends = runs.map((run) => overdueEnd(run, run.overdue, nowMs))
+      const told = new Map(runs.map((run) => [run.runId, run]))
+      tell(options, ends, told, await store.complete(sessionId, ends))
+    },
     async endUnusable(sessionId, runs) {
       const error = {
         code: 'definition_unusable',
@@ -90,7 +104,20 @@ async function judge(
     const { delivery, retry } = definitionOf(versionOf(attempt)) ?? unreadable
     const { failures, crashCount, cancelRequested } = attempt
     const ending = endingOf(report)
-    const facts = { ending, delivery, retry, failures, crashCount, cancelRequested }
+    const { claimedAtMs, nowMs, timeoutMs, runDeadlineMs } = attempt
+    // the worker was given the lesser of both limits, so it does not know which it was
+    const { ofRun } = attemptLimit(timeoutMs, runDeadlineMs, claimedAtMs)
+    const facts = {
+      ending: ending.kind === 'timed_out' ? { ...ending, ofRun } : ending,
+      delivery,
+      retry,
+      failures,
+      crashCount,
+      cancelRequested,
+      errorCode: report.error?.code ?? report.outcome,
+      httpStatus: null,
+      leftMs: leftMs(runDeadlineMs, nowMs),
+    }
     return [endOf(report, attempt, judgeAttempt(facts, random.next()))]
   })
 }
@@ -98,8 +125,8 @@ async function judge(
 function tell(
   options: WorkerGateOptions,
   ends: readonly AttemptEnd[],
-  held: Held,
-  { applied, paused, timerShards }: Written,
+  held: ReadonlyMap<string, Told>,
+  { applied, paused, ...letGo }: Written,
 ): void {
   const { events, hints } = options
   const states: ReadonlyMap<string, AppliedEnd['runState']> = new Map(
@@ -115,7 +142,7 @@ function tell(
     const facts = { runId, tenantId, jobId, queue, attempt: attempt.attempt, outcome, durationMs }
     events.emit('attempt_ended', { ...facts, errorCode, state: state ?? 'pending' })
   }
-  hintTimers(hints, applied, { timerShards })
+  hintTimers(hints, applied, letGo)
   hintEnded(hints, held.values(), states)
   tellPaused(options, paused)
 }

@@ -100,7 +100,9 @@ export function createWorkerGate(given: WorkerGateOptions): WorkerGate {
   const ends = createRemoteEnds(options, definitions)
   const returns = createReturns(options)
   const endUnusable: RemoteEnds['endUnusable'] = (sessionId, runs) => ends.endUnusable(sessionId, runs)
-  const parts = { watcher, definitions, queue: options.queue, giveBack: returns.giveBack, endUnusable }
+  const endOverdue: RemoteEnds['endOverdue'] = (sessionId, runs) => ends.endOverdue(sessionId, runs)
+  const back = { giveBack: returns.giveBack, endUnusable, endOverdue }
+  const parts = { watcher, definitions, queue: options.queue, ...back }
   const claims = createRemoteClaims(options, parts)
 
   async function renew(sessionId: string): Promise<Renewed> {

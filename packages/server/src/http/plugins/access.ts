@@ -78,6 +78,10 @@ export async function guardRoutes(
   })
 }
 
+/** The key in `Authorization: Bearer bfy_…`. */
+export const keyOfHeader = (header: string | undefined): string | undefined =>
+  /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1]
+
 async function authenticate(
   authenticator: Authenticator,
   failures: FailedAttempts,
@@ -85,7 +89,7 @@ async function authenticate(
   reply: FastifyReply,
 ): Promise<Credential> {
   const header = request.headers.authorization
-  const key = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1]
+  const key = keyOfHeader(header)
   const credential = await look(authenticator, failures, key, request.ip, reply)
   if (credential !== undefined) return credential
   void reply.header('www-authenticate', 'Bearer realm="belfry"')

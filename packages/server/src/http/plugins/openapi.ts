@@ -3,7 +3,7 @@
  * it. The committed copy (docs/reference/openapi.json) is compared with it by a test.
  */
 import type { ErrorCode, Route, RouteName } from '@belfry/contract'
-import { documentedErrors, errorTable, problemSchema, routes } from '@belfry/contract'
+import { documentedErrors, errorTable, logCursorSchema, problemSchema, routes } from '@belfry/contract'
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod'
@@ -128,6 +128,8 @@ function headersOf(route: Route): z.ZodType | undefined {
   if (route.effect === 'change' && route.errors.includes('precondition_failed')) {
     return z.looseObject({ 'if-match': ifMatch })
   }
+  if (route.media === 'text/event-stream')
+    return z.looseObject({ 'last-event-id': logCursorSchema.optional() })
   return undefined
 }
 
@@ -144,11 +146,17 @@ export function schemaOf(name: RouteName, route: Route): Record<string, unknown>
     ...(route.query === undefined ? {} : { querystring: route.query }),
     ...(route.body === undefined ? {} : { body: route.body }),
     ...(headers === undefined ? {} : { headers }),
-    response: { [route.status]: successOf(route), ...problemsOf(route) },
+    response: {
+      [route.status]: successOf(route, route.status),
+      ...(route.joinedStatus === undefined
+        ? {}
+        : { [route.joinedStatus]: successOf(route, 'Nothing was made: it is part of what was there') }),
+      ...problemsOf(route),
+    },
   }
 }
 
-function successOf(route: Route): unknown {
+function successOf(route: Route, said: number | string): unknown {
   const words: Readonly<Record<number, string>> = {
     200: 'Done',
     201: 'Made; `Location` says where it is',
@@ -156,7 +164,8 @@ function successOf(route: Route): unknown {
     204: 'Done; there is nothing to say',
   }
   const schema = route.response ?? z.null()
-  return { description: words[route.status], content: { 'application/json': { schema } } }
+  const description = typeof said === 'string' ? said : words[said]
+  return { description, content: { [route.media ?? 'application/json']: { schema } } }
 }
 
 /** The documented errors, by status. */

@@ -7,6 +7,7 @@ import { BelfryError, isBackfillOver } from '@belfry/contract'
 import { backfillHint } from '../../engine/backfill-hints.ts'
 import { startBackfill } from '../../engine/catalog/backfill-maker.ts'
 import { previewBackfill } from '../../engine/catalog/backfill-preview.ts'
+import { cancelRuns } from '../../engine/catalog/run-canceler.ts'
 import { compileCurrent } from '../../engine/catalog/schedule-editor.ts'
 import type { BackfillRecord } from '../../ports/backfills.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
@@ -20,9 +21,6 @@ type BackfillEndpoints = Pick<
   Endpoints,
   'backfillCreate' | 'backfillList' | 'backfillGet' | 'backfillPause' | 'backfillResume' | 'backfillCancel'
 >
-
-/** How often a cancel looks again at a run that moves on between two looks. */
-const cancelLooks = 3
 
 export const backfillEndpoints: BackfillEndpoints = {
   backfillCreate: {
@@ -97,7 +95,7 @@ export const backfillEndpoints: BackfillEndpoints = {
       const again = state === 'canceled' && body.cancelRuns
       if (isBackfillOver(state) && !again) throw wrongState(state, 'canceled')
       if (!again) await tx.backfills.change(id, { to: 'canceled', reason: orNull(body.reason) })
-      if (body.cancelRuns) await cancelRuns(tx, id, after)
+      if (body.cancelRuns) await cancelItsRuns(tx, id, after)
       after(goOn(backfill))
       return answerOf(await found(tx, id))
     },
@@ -130,17 +128,9 @@ async function held({
 }
 
 /** No new ones come while the backfill is held; those that move on meanwhile are looked at again. */
-async function cancelRuns(tx: CatalogTx, id: string, after: (effect: Effect) => void): Promise<void> {
-  for (const runId of await tx.backfills.aliveRunIds(id)) {
-    for (let look = 0; look < cancelLooks; look++) {
-      // nothing waits for the end of such a run, so there is nobody to let go
-      if ((await tx.runs.cancelWaiting(runId)) !== undefined) break
-      const sessionId = await tx.runs.requestCancel(runId)
-      if (sessionId === undefined) continue
-      after({ kind: 'hint', hint: { topic: 'cancel', key: sessionId } })
-      break
-    }
-  }
+async function cancelItsRuns(tx: CatalogTx, id: string, after: (effect: Effect) => void): Promise<void> {
+  const { hints } = await cancelRuns(tx.cancels, await tx.backfills.aliveRunIds(id), undefined)
+  for (const hint of hints) after({ kind: 'hint', hint })
 }
 
 const possible: Readonly<Record<'paused' | 'resumed' | 'canceled', string>> = {

@@ -8,6 +8,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { JobRecord } from '../../ports/catalog.ts'
 import type { Endpoints } from '../endpoint.ts'
 import { checkIfMatch } from '../etag.ts'
+import { checkGathering } from '../gathering-rules.ts'
+import { mergedRetry } from '../merged-retry.ts'
+import { checkPools } from '../named-pools.ts'
 import { noSuch } from '../missing.ts'
 import { pageById } from '../page.ts'
 import { withoutMasks } from '../secret-headers.ts'
@@ -22,6 +25,8 @@ export const jobEndpoints: JobEndpoints = {
       const { name, description, ...definition } = body
       withoutMasks(definition.handler, undefined)
       tools.checkTarget(definition.handler)
+      checkGathering(definition, undefined)
+      await checkPools(tx, definition)
       const id = tools.ids.uuidv7(await tx.nowMs())
       return answerOf(await tx.jobs.insert({ id, name, description, definition }))
     },
@@ -44,12 +49,15 @@ export const jobEndpoints: JobEndpoints = {
   },
   jobUpdate: {
     as: 'tenant',
-    async answer({ tx, tools, params, body, ifMatch }) {
+    async answer({ tx, tools, params, body, ifMatch, credential, after }) {
       const job = await tx.jobs.lock(params.id)
       if (job === undefined) throw noSuch('job', params.id)
       checkIfMatch(ifMatch, job.version)
       if (body.handler !== undefined) tools.checkTarget(body.handler)
       const definition = mergedDefinition(job.definition, body)
+      if (body.concurrency !== undefined) await checkPools(tx, definition)
+      after({ kind: 'hint', hint: { topic: 'gate', key: credential.tenantId } })
+      if (definition.collect !== null) checkGathering(definition, await tx.jobs.userOf(job.id))
       const description = body.description ?? job.description
       const same = description === job.description && isDeepStrictEqual(definition, job.definition)
       return answerOf(same ? job : await tx.jobs.update(job.id, { description, definition }))
@@ -77,13 +85,18 @@ function answerOf(job: JobRecord) {
 }
 
 function mergedDefinition(before: JobDefinition, change: JobUpdate): JobDefinition {
-  const retry = Object.entries(change.retry ?? {}).filter(([, value]) => value !== undefined)
   return {
     handler: change.handler === undefined ? before.handler : withoutMasks(change.handler, before.handler),
-    retry: { ...before.retry, ...Object.fromEntries(retry) },
+    retry: mergedRetry(before.retry, change.retry, '/retry'),
     attemptTimeoutMs: change.attemptTimeoutMs ?? before.attemptTimeoutMs,
+    runDeadlineMs: change.runDeadlineMs === undefined ? before.runDeadlineMs : change.runDeadlineMs,
+    startWithinMs: change.startWithinMs === undefined ? before.startWithinMs : change.startWithinMs,
     delivery: change.delivery ?? before.delivery,
     queue: change.queue ?? before.queue,
     priority: change.priority ?? before.priority,
+    concurrency: change.concurrency === undefined ? before.concurrency : change.concurrency,
+    rateLimit: change.rateLimit === undefined ? before.rateLimit : change.rateLimit,
+    debounce: change.debounce === undefined ? before.debounce : change.debounce,
+    collect: change.collect === undefined ? before.collect : change.collect,
   }
 }

@@ -2,11 +2,11 @@
  * Endpoints of what people do with a schedule: pause, resume, skip, sleep, wake, trigger. What each means is
  * decided in engine/catalog/schedule-actions.ts; the steps that they share are http/schedule-changes.ts.
  */
-import { maxShownAttempts } from '@belfry/contract'
 import { backfillHint } from '../../engine/backfill-hints.ts'
+import { wantedDedupe } from '../../engine/catalog/asked-run.ts'
 import { backfillDefaults, startBackfill } from '../../engine/catalog/backfill-maker.ts'
 import { recordedWhilePaused } from '../../engine/catalog/paused-span.ts'
-import { laneOfRun, makeRun, wantedNominal } from '../../engine/catalog/run-maker.ts'
+import { wantedNominal } from '../../engine/catalog/run-maker.ts'
 import {
   planPause,
   planResume,
@@ -18,7 +18,7 @@ import { compileCurrent } from '../../engine/catalog/schedule-editor.ts'
 import type { Endpoints } from '../endpoint.ts'
 import { noSuch, noSuchJob } from '../missing.ts'
 import { applied, held, heldAndSettled } from '../schedule-changes.ts'
-import { runView } from '../views.ts'
+import { takeRun } from '../take-runs.ts'
 
 type ActionEndpoints = Pick<
   Endpoints,
@@ -82,32 +82,30 @@ export const scheduleActionEndpoints: ActionEndpoints = {
   },
   scheduleTrigger: {
     as: 'tenant',
-    async answer({ tx, tools, params, body, credential, after }) {
+    async answer(call) {
+      const { tx, tools, params, body } = call
       const schedule = await tx.schedules.find(params.id)
       if (schedule === undefined) throw noSuch('schedule', params.id)
       const template = await tx.runs.templateByJobId(schedule.jobId)
       if (template === undefined) throw noSuchJob(schedule.jobName, [])
       const nowMs = await tx.nowMs()
       const scheduledForMs = wantedNominal(body.scheduledFor, nowMs)
-      const parts = { ids: tools.ids, tags: tools.tags, tenantId: credential.tenantId, nowMs }
-      const input = body.input === undefined ? schedule.input : body.input
-      await tools.tags.ready([laneOfRun(template, credential.tenantId, undefined)])
-      const run = makeRun(parts, template, {
+      const asked = {
+        template,
         source: 'trigger',
         scheduleId: schedule.id,
-        input,
+        input: body.input === undefined ? schedule.input : body.input,
         runAtMs: null,
         scheduledForMs,
-      })
-      await tx.runs.insert(run)
-      if (scheduledForMs !== null) {
-        await tx.backfills.insertExtraRun({ scheduleId: schedule.id, scheduledForMs, runId: run.id })
+        dedupe: wantedDedupe(body, tools.retentionDays),
+        gathers: false,
+      } as const
+      const answer = await takeRun(call, asked, nowMs)
+      if (scheduledForMs !== null && !answer.joined) {
+        const { id: runId } = answer.body
+        await tx.backfills.insertExtraRun({ scheduleId: schedule.id, scheduledForMs, runId })
       }
-      after({ kind: 'hint', hint: { topic: 'ready', key: run.queue } })
-      after({ kind: 'enqueued', queue: run.queue, source: 'trigger' })
-      const stored = await tx.runs.find(run.id, { before: null, limit: maxShownAttempts })
-      if (stored === undefined) throw noSuch('run', run.id)
-      return { body: runView(stored), location: `/v1/runs/${run.id}` }
+      return answer
     },
   },
 }

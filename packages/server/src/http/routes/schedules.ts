@@ -12,6 +12,7 @@ import type { CatalogTx } from '../../ports/catalog.ts'
 import type { ScheduleRecord, ScheduleSummaryRecord } from '../../ports/schedule-store.ts'
 import { readCursor, readInstantMs } from '../cursor.ts'
 import type { Endpoints, Tools } from '../endpoint.ts'
+import { checkSchedulable } from '../gathering-rules.ts'
 import { noSuch, noSuchJob } from '../missing.ts'
 import { namedCalendars } from '../named-calendars.ts'
 import { cut, pageById } from '../page.ts'
@@ -140,12 +141,14 @@ async function jobOf(tx: CatalogTx, tools: Tools, body: ScheduleCreate, nowMs: n
     const name = body.job ?? ''
     const job = await tx.jobs.holdByName(name)
     if (job === undefined) throw noSuchJob(name, await tx.jobs.names(suggestionLimit))
+    checkSchedulable(job.definition, name)
     return job.id
   }
   withoutMasks(body.handler, undefined)
   tools.checkTarget(body.handler)
-  const { handler, retry, attemptTimeoutMs, delivery, queue } = body
-  const definition = jobDefinitionSchema.parse({ handler, retry, attemptTimeoutMs, delivery, queue })
+  const { handler, retry, attemptTimeoutMs, runDeadlineMs, startWithinMs, delivery, queue } = body
+  const limits = { attemptTimeoutMs, runDeadlineMs, startWithinMs }
+  const definition = jobDefinitionSchema.parse({ handler, retry, ...limits, delivery, queue })
   const description = `Made with the schedule "${body.name}".`
   const job = await tx.jobs.insert({ id: tools.ids.uuidv7(nowMs), name: body.name, description, definition })
   return job.id

@@ -10,6 +10,8 @@ import type { WorkerOwner } from '../../engine/workers/session-book.ts'
 import type { CatalogTx, JobRecord } from '../../ports/catalog.ts'
 import type { Credential } from '../../ports/credentials.ts'
 import type { Endpoints, Tools } from '../endpoint.ts'
+import { checkGathering } from '../gathering-rules.ts'
+import { mergedRetry } from '../merged-retry.ts'
 import { noSuch } from '../missing.ts'
 import { pageById } from '../page.ts'
 import { invalidRequest } from '../validation.ts'
@@ -138,10 +140,14 @@ async function register(
 ): Promise<FunctionRegistered['jobs'][number]> {
   const found = await tx.jobs.holdByName(job.name)
   // locked only where something is to be changed: many workers start at once with the same definitions
-  const change = found === undefined ? 'created' : isSame(found, job) ? 'none' : 'updated'
+  const change = found === undefined ? 'created' : isSame(found, job, index) ? 'none' : 'updated'
   const present = change === 'updated' && found !== undefined ? await tx.jobs.lock(found.id) : found
-  const definition = definitionOf(job, present?.definition)
+  const definition = definitionOf(job, present?.definition, index)
   checkRegister(credential, job, present, definition, index)
+  if (definition.collect !== null) {
+    const user = present === undefined ? undefined : await tx.jobs.userOf(present.id)
+    checkGathering(definition, user, `/jobs/${index}`)
+  }
   const description = job.description ?? present?.description ?? ''
   const saved = await save(tx, tools, { name: job.name, description, definition }, present, change)
   return { id: saved.id, name: saved.name, version: saved.version, queue: saved.definition.queue, change }
@@ -159,20 +165,22 @@ async function save(
   return tx.jobs.update(present.id, { description: wanted.description, definition: wanted.definition })
 }
 
-function isSame(present: JobRecord, job: FunctionJob): boolean {
+function isSame(present: JobRecord, job: FunctionJob, index: number): boolean {
   const sameWords = job.description === undefined || job.description === present.description
-  return sameWords && isDeepStrictEqual(definitionOf(job, present.definition), present.definition)
+  return sameWords && isDeepStrictEqual(definitionOf(job, present.definition, index), present.definition)
 }
 
-function definitionOf(job: FunctionJob, present: JobDefinition | undefined): JobDefinition {
-  const { name, retry, attemptTimeoutMs, delivery, queue, priority } = job
-  const rest = { attemptTimeoutMs, delivery, queue, priority }
+function definitionOf(
+  { name, description: _description, retry, ...rest }: FunctionJob,
+  present: JobDefinition | undefined,
+  index: number,
+): JobDefinition {
   const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
   return jobDefinitionSchema.parse({
     ...present,
     ...given,
     handler: { kind: 'function', name },
-    retry: { ...present?.retry, ...retry },
+    retry: mergedRetry(present?.retry ?? {}, retry, `/jobs/${index}/retry`),
   })
 }
 

@@ -10,12 +10,16 @@ import type { Database, DatabaseRole, Transaction } from '../database.ts'
 import { readNow } from '../statements/idempotency.ts'
 import { createBackfillStore } from './backfill-store.ts'
 import { createCalendarStore } from './calendar-store.ts'
+import { createCancelStore } from './cancel-store.ts'
+import { createDeadLetterStore } from './dead-letter-store.ts'
 import { createExplanationStore } from './explanation-store.ts'
 import { createIdempotencyStore } from './idempotency-store.ts'
 import { createJobStore } from './job-store.ts'
 import { createKeyStore } from './key-store.ts'
+import { createLimitStore } from './limit-store.ts'
 import { createReplanList, createReplanRequests } from './replan-catalog.ts'
 import { createRunCatalog } from './run-catalog.ts'
+import { createRunIntake } from './run-intake.ts'
 import { createScheduleStore } from './schedule-store.ts'
 import { createTenantStore } from './tenant-store.ts'
 import { msOf, only } from './values.ts'
@@ -38,7 +42,18 @@ export function createPostgresCatalog(options: {
   ): Promise<T> {
     const scope = { role, tenantId: access.tenantId, readOnly: access.readOnly, timeoutMs }
     if (!access.dryRun) return db.transaction(scope, work)
-    return takingBack((rollBack) => db.transaction(scope, async (tx) => rollBack(await work(tx))))
+    return takingBack((rollBack) =>
+      db.transaction(scope, async ({ query }) => {
+        // what would go out with the COMMIT is tried as well
+        const last: Promise<unknown>[] = []
+        const result = await work({
+          query,
+          atEnd: (statement, params) => void last.push(query(statement, params)),
+        })
+        await Promise.all(last)
+        return rollBack(result)
+      }),
+    )
   }
 
   return {
@@ -49,9 +64,13 @@ export function createPostgresCatalog(options: {
           jobs: createJobStore(tx, access.tenantId),
           schedules: createScheduleStore(tx, { dataVersion, shelf }),
           runs: createRunCatalog(tx, access.tenantId),
+          intake: createRunIntake(tx, access.tenantId),
+          cancels: createCancelStore(tx),
+          deadLetters: createDeadLetterStore(tx),
           keys: createKeyStore(tx, access.tenantId),
           backfills: createBackfillStore(tx, access.tenantId),
           calendars: createCalendarStore(tx, shelf),
+          limits: createLimitStore(tx, access.tenantId),
           explanations: createExplanationStore(tx),
           replans: createReplanRequests(tx),
           workers: createWorkerCatalog(tx),

@@ -8,6 +8,8 @@ import type { JobRecord, JobStore, JobSummaryRecord } from '../../ports/catalog.
 import type { Transaction } from '../database.ts'
 import type { JobRow } from '../statements/jobs.ts'
 import * as statements from '../statements/jobs.ts'
+import { storedDefinition } from './stored-definition.ts'
+import { pauseRecord } from './limit-records.ts'
 import { lastId, msOf, only, refusingTaken } from './values.ts'
 
 export function createJobStore(tx: Transaction, tenantId: string): JobStore {
@@ -43,13 +45,14 @@ export function createJobStore(tx: Transaction, tenantId: string): JobStore {
 }
 
 function columnsOf(tenantId: string, description: string, definition: JobDefinition) {
-  const { handler, queue, priority, attemptTimeoutMs } = definition
+  const { handler, queue, priority, attemptTimeoutMs, runDeadlineMs, startWithinMs } = definition
   const route = routeOf(handler, tenantId)
-  return [description, route, queue, priority, attemptTimeoutMs, JSON.stringify(definition)] as const
+  const limits = [attemptTimeoutMs, runDeadlineMs, startWithinMs] as const
+  return [description, route, queue, priority, ...limits, JSON.stringify(definition)] as const
 }
 
 function jobRecord(row: JobRow): JobRecord {
-  return { ...summaryRecord(row), definition: row.definition as JobDefinition }
+  return { ...summaryRecord(row), definition: storedDefinition(row.definition) }
 }
 
 function summaryRecord(row: JobRow): JobSummaryRecord {
@@ -58,7 +61,8 @@ function summaryRecord(row: JobRow): JobSummaryRecord {
     name: row.name,
     description: row.description,
     version: row.version,
-    definition: row.definition as JobSummaryRecord['definition'],
+    definition: storedDefinition(row.definition),
+    paused: pauseRecord(row.paused_at, row.paused_reason),
     createdAtMs: msOf(row.created_at),
     updatedAtMs: msOf(row.updated_at),
   }

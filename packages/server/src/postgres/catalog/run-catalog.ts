@@ -11,8 +11,9 @@ import type {
   RunSource,
   RunState,
 } from '@belfry/contract'
-import { isTerminal } from '@belfry/contract'
+import { isTerminal, retryPolicySchema } from '@belfry/contract'
 import { routeOf } from '../../domain/route.ts'
+import type { Gathering } from '../../domain/run-insight/gathering-words.ts'
 import type {
   AttemptRecord,
   NewRun,
@@ -24,18 +25,26 @@ import type {
 } from '../../ports/catalog.ts'
 import type { Found, PageRequest } from '../../ports/paging.ts'
 import type { Transaction } from '../database.ts'
+import type { GatheringOfRunRow } from '../statements/gatherings.ts'
+import { findGatheringOf } from '../statements/gatherings.ts'
 import type { RunTemplateRow } from '../statements/jobs.ts'
 import { findJobIdByName, findRunTemplateById, findRunTemplateByName } from '../statements/jobs.ts'
-import { closeChain, lockTimerOfChain } from '../statements/followers.ts'
 import type { AttemptJson, ListedRunRow, RunRow, RunSummaryRow } from '../statements/runs.ts'
 import * as statements from '../statements/runs.ts'
+import { storedDefinition } from './stored-definition.ts'
 import { isoOf, isoOrNull, lastId, msOf, msOrNull, only } from './values.ts'
 
 export function createRunCatalog(tx: Transaction, tenantId: string): RunCatalog {
   const template = (rows: readonly RunTemplateRow[]): RunTemplate | undefined => rows.map(runTemplate)[0]
+  /** By name: what was asked for ahead. */
+  const templates = new Map<string, Promise<RunTemplate | undefined>>()
   return {
     templateByJobId: async (jobId) => template(await tx.query(findRunTemplateById, [jobId])),
-    templateByJobName: async (name) => template(await tx.query(findRunTemplateByName, [name])),
+    templateByJobName(name) {
+      const found = templates.get(name) ?? tx.query(findRunTemplateByName, [name]).then(template)
+      templates.set(name, found)
+      return found
+    },
     async insert(run) {
       const { start } = run
       const common = runColumns(run, tenantId)
@@ -46,19 +55,23 @@ export function createRunCatalog(tx: Transaction, tenantId: string): RunCatalog 
       const [row] = await tx.query(statements.findRun, [id, before, limit])
       return row === undefined ? undefined : runRecord(row)
     },
+    async gathering(id) {
+      const [row] = await tx.query(findGatheringOf, [id])
+      return row && gatheringOf(row)
+    },
     list: async (page, filter) => foundRuns(await listRows(tx, page, filter)),
     jobIdOfName: async (name) => (await tx.query(findJobIdByName, [name]))[0]?.id,
-    async cancelWaiting(id) {
-      // sent together, done one after the other: the timer is locked before the run
-      const [, [gone]] = await Promise.all([
-        tx.query(lockTimerOfChain, [id]),
-        tx.query(statements.cancelWaitingRun, [id]),
-      ])
-      if (gone === undefined) return undefined
-      const rows = await tx.query(closeChain, [id, gone.after_run_id, gone.schedule_id])
-      return { timerShards: [...new Set(rows.map(({ shard }) => shard))] }
-    },
-    requestCancel: async (id) => (await tx.query(statements.requestRunCancel, [id]))[0]?.session_id,
+  }
+}
+
+function gatheringOf(row: GatheringOfRunRow): Gathering {
+  return {
+    kind: row.gathers === 'debounce' ? 'debounce' : 'collect',
+    items: row.items,
+    openedAtMs: row.opened_ms,
+    dueAtMs: row.due_ms,
+    maxItems: row.max_items,
+    maxWaitMs: row.max_wait_ms,
   }
 }
 
@@ -78,6 +91,8 @@ export function runColumns(run: NewRun, tenantId: string) {
     isoOrNull(run.scheduledForMs),
     routeOf(from.definition.handler, tenantId),
     from.definition.attemptTimeoutMs,
+    isoOrNull(run.startByMs),
+    isoOrNull(run.runDeadlineMs),
   ] as const
 }
 
@@ -85,9 +100,10 @@ export function runColumns(run: NewRun, tenantId: string) {
 const mostLooked = 5_000
 
 /** Ids carry the time of their making; how far it may lie from `created_at`, which another clock wrote. */
-const idMarginMs = 3_600_000
+export const idMarginMs = 3_600_000
 
-const idFloor = (ms: number): string => {
+/** The least id that was made at this instant. */
+export const idFloor = (ms: number): string => {
   const hex = Math.min(Math.max(0, Math.floor(ms)), 2 ** 48 - 1)
     .toString(16)
     .padStart(12, '0')
@@ -149,8 +165,10 @@ function foundRuns(rows: readonly ListedRunRow[]): Found<RunSummaryRecord> {
 function runTemplate(row: RunTemplateRow): RunTemplate {
   return {
     jobId: row.job_id,
+    jobName: row.job_name,
     jobVersion: row.job_version,
-    definition: row.definition as JobDefinition,
+    definition: storedDefinition(row.definition),
+    limited: row.limited,
     tenantWeight: row.tenant_weight,
   }
 }
@@ -174,6 +192,8 @@ function summaryRecord(row: RunSummaryRow): RunSummaryRecord {
     createdAtMs: msOf(row.created_at),
     dueAtMs: msOf(row.due_at),
     nextAttemptAtMs: msOrNull(row.next_attempt_at),
+    startByMs: msOrNull(row.start_by),
+    runDeadlineMs: msOrNull(row.run_deadline),
     startedAtMs: msOrNull(row.started_at),
     finishedAtMs: msOrNull(row.finished_at),
     cancelRequested: row.cancel_requested,
@@ -186,8 +206,16 @@ function runRecord(row: RunRow): RunRecord {
   return {
     ...summaryRecord(row),
     input: row.has_input ? (row.input as JsonValue) : undefined,
+    cancelReason: row.cancel_reason,
+    replayOf: row.replay_of,
+    replayedAs: row.replayed_as,
     attemptList: row.attempt_list.map(attemptRecord),
     attemptsEnded: row.attempts_ended,
+    afterRunId: row.after_run_id,
+    heldSinceMs: msOrNull(row.held_since),
+    // one that was stored by a version without some of its fields has their defaults
+    retry: retryPolicySchema.parse(row.retry),
+    nowMs: row.now_ms,
     present: held
       ? {
           number,

@@ -132,7 +132,8 @@ WITH held AS MATERIALIZED (
 ),
 own AS MATERIALIZED (
   SELECT held.id, held.tenant_id, held.schedule_id, coalesce(held.input, s.input) AS input,
-         s.job_id, j.version AS job_version, j.queue, j.handler, j.attempt_timeout_ms
+         s.job_id, j.version AS job_version, j.queue, j.handler, j.attempt_timeout_ms,
+         j.start_within_ms, j.run_deadline_ms, j.limited
   FROM held
   JOIN belfry.schedule AS s ON s.id = held.schedule_id AND s.tenant_id = held.tenant_id
   JOIN belfry.job AS j ON j.id = s.job_id AND j.tenant_id = s.tenant_id
@@ -168,8 +169,12 @@ new_run AS (
 ),
 new_ready AS (
   INSERT INTO belfry.ready
-    (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms)
-  SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, -100, belfry.now(), attempt_timeout_ms
+    (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms,
+     start_by, run_deadline, gate)
+  SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, -100, belfry.now(), attempt_timeout_ms,
+         belfry.now() + start_within_ms * interval '1 millisecond',
+         belfry.now() + run_deadline_ms * interval '1 millisecond',
+         CASE WHEN limited THEN belfry.gate_of(job_id, queue, input) END
   FROM started
 ),
 new_extra AS (

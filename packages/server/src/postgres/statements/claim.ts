@@ -9,34 +9,54 @@
  *   3. they belong to the session from now until the deadline, under a new epoch
  *
  * The rows come as `= ANY (ARRAY (SELECT …))` and not by a join: with stale statistics a join turns into a
- * walk over the whole table. What the run itself says (its input) is looked up row by row, by its key, for
- * the same reason. test/postgres/claim.test.ts holds these plans.
+ * walk over the whole table. What the run itself says (its input) is looked up by its key, a list of keys for
+ * each tenant, for the same reason. test/postgres/claim.test.ts holds these plans.
+ *
+ * The answer comes in few rows: rows and columns cost the worker more than all else in a claim.
  */
 import { byIndex, statement } from '../statement.ts'
 
+/**
+ * An answer has rows of two kinds: groups of runs that differ in little, each with lists of one length; and
+ * parcels of what `run` says of those of them of which it says more. An empty claim answers one row of
+ * neither.
+ */
 export type ClaimRow = {
   readonly now_ms: number
   readonly alive: boolean
-  /** Null in the one row that an empty claim answers; then all the others are null too. */
-  readonly run_id: string | null
+  /** Null: no group. Lists are arrays as Postgres writes them. */
+  readonly run_ids: string | null
+  readonly tags: string
+  readonly available_at_ms: string
   readonly tenant_id: string
   readonly job_id: string
   readonly job_version: number
   readonly queue: string
-  readonly tag: number
   readonly priority: number
   readonly attempt: number
   readonly crash_count: number
   readonly failure_count: number
   readonly lease_epoch: number
   readonly timeout_ms: number
-  readonly available_at_ms: number
-  readonly scheduled_for_ms: number | null
-  readonly due_at_ms: number
-  /** The schedule, where a backfill made the run. */
-  readonly backfill_of: string | null
-  readonly input: unknown
+  /** The time for the run was over before this claim: it is to be ended unstarted. */
+  readonly overdue: 'expired' | 'deadline_exceeded' | null
+  readonly run_deadline_ms: number | null
+  /** Whether a parcel says more of each. */
+  readonly detailed: boolean
+  readonly parcel: readonly ClaimDetail[] | null
 }
+
+/** `backfillOf`: the schedule, where a backfill made the run. Instants: epoch ms. */
+export type ClaimDetail = readonly [
+  runId: string,
+  scheduledForMs: number | null,
+  dueAtMs: number,
+  backfillOf: string | null,
+  input: unknown,
+]
+
+/** So many inputs come in one row: each row is parsed at one go, and inputs may be large. */
+const parcelSize = 16
 
 /** Takes up to `limits[i]` runs of `queues[i]` from tag `minTags[i]` on. */
 export const claimRuns = statement<
@@ -61,7 +81,7 @@ WITH supply AS MATERIALIZED (
       SELECT
       FROM belfry.ready AS free
       WHERE free.queue = source.queue AND free.handler = kind.handler AND free.session_id IS NULL
-        AND free.tag >= source.min_tag
+        AND free.gate IS NULL AND free.tag >= source.min_tag
       -- the order pins the index: another that holds these rows may look cheaper
       ORDER BY free.tag, free.run_id
       LIMIT 1
@@ -76,7 +96,8 @@ WITH supply AS MATERIALIZED (
   UPDATE belfry.ready AS run
   SET session_id = $1,
       claimed_at = belfry.now(),
-      deadline = belfry.now() + (run.timeout_ms::float8 + $6::float8) * interval '1 millisecond',
+      deadline = least(belfry.now() + run.timeout_ms::float8 * interval '1 millisecond', run.run_deadline)
+        + $6::float8 * interval '1 millisecond',
       attempt = run.attempt + 1,
       lease_epoch = run.lease_epoch + 1
   WHERE run.run_id = ANY (ARRAY(
@@ -90,7 +111,7 @@ WITH supply AS MATERIALIZED (
         SELECT free.run_id, free.tag
         FROM belfry.ready AS free
         WHERE free.queue = source.queue AND free.handler = kind.handler AND free.session_id IS NULL
-          AND free.tag >= source.min_tag
+          AND free.gate IS NULL AND free.tag >= source.min_tag
         ORDER BY free.tag, free.run_id
         LIMIT source.size
         FOR UPDATE SKIP LOCKED
@@ -99,28 +120,49 @@ WITH supply AS MATERIALIZED (
       LIMIT source.size
     ) AS taken
   ))
-  RETURNING run.*
+  RETURNING run.run_id, run.tenant_id, run.job_id, run.job_version, run.queue, run.tag, run.priority,
+    run.attempt, run.crash_count, run.failure_count, run.lease_epoch, run.timeout_ms, run.available_at,
+    run.start_by, run.run_deadline, run.detailed
+), answer AS MATERIALIZED (
+  SELECT date_part('epoch', belfry.now()) * 1000 AS now_ms,
+    CASE WHEN (SELECT there FROM supply) THEN EXISTS (SELECT FROM holder)
+      ELSE EXISTS (SELECT FROM belfry.session WHERE id = $1 AND expires_at > belfry.now()) END AS alive
+), alike AS MATERIALIZED (
+  SELECT array_agg(run_id)::text AS run_ids, array_agg(tag)::text AS tags,
+    array_agg(date_part('epoch', available_at) * 1000)::text AS available_at_ms,
+    tenant_id, job_id, job_version, queue, priority, attempt, crash_count, failure_count, lease_epoch,
+    timeout_ms,
+    CASE WHEN run_deadline <= belfry.now() THEN 'deadline_exceeded'
+      WHEN start_by <= belfry.now() THEN 'expired' END AS overdue,
+    date_part('epoch', run_deadline) * 1000 AS run_deadline_ms, detailed
+  FROM claimed
+  GROUP BY tenant_id, job_id, job_version, queue, priority, attempt, crash_count, failure_count, lease_epoch,
+    timeout_ms, start_by, run_deadline, detailed
+), parcels AS MATERIALIZED (
+  SELECT json_agg(json_build_array(said.id, date_part('epoch', said.scheduled_for) * 1000,
+      date_part('epoch', said.due_at) * 1000,
+      CASE WHEN said.source = 'backfill' THEN said.schedule_id END, said.input)) AS parcel
+  FROM (
+    SELECT tenant_id, array_agg(run_id ORDER BY run_id) AS run_ids
+    FROM claimed WHERE detailed GROUP BY tenant_id
+  ) AS its
+  CROSS JOIN LATERAL (
+    SELECT run.id, run.scheduled_for, run.due_at, run.source, run.schedule_id, run.input,
+      row_number() OVER () AS place
+    FROM belfry.run
+    WHERE run.tenant_id = its.tenant_id AND run.id = ANY (its.run_ids)
+      -- for the partitions, of which a list rules out none
+      AND run.id >= its.run_ids[1] AND run.id <= its.run_ids[cardinality(its.run_ids)]
+    OFFSET 0
+  ) AS said
+  GROUP BY its.tenant_id, said.place / ${parcelSize}
 )
-SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
-       CASE WHEN (SELECT there FROM supply) THEN EXISTS (SELECT FROM holder)
-         ELSE EXISTS (SELECT FROM belfry.session WHERE id = $1 AND expires_at > belfry.now()) END AS alive,
-       claimed.run_id, claimed.tenant_id, claimed.job_id, claimed.job_version, claimed.queue, claimed.tag,
-       claimed.priority, claimed.attempt, claimed.crash_count, claimed.failure_count, claimed.lease_epoch,
-       claimed.timeout_ms,
-       (extract(epoch FROM claimed.available_at) * 1000)::float8 AS available_at_ms,
-       (extract(epoch FROM written.scheduled_for) * 1000)::float8 AS scheduled_for_ms,
-       (extract(epoch FROM coalesce(written.due_at, claimed.available_at)) * 1000)::float8 AS due_at_ms,
-       CASE WHEN written.source = 'backfill' THEN written.schedule_id END AS backfill_of,
-       written.input
-FROM (VALUES (1)) AS one (row)
-LEFT JOIN claimed ON true
-LEFT JOIN LATERAL (
-  SELECT run.scheduled_for, run.due_at, run.source, run.schedule_id, run.input
-  FROM belfry.run
-  WHERE run.tenant_id = claimed.tenant_id AND run.id = claimed.run_id
-  OFFSET 0
-) AS written ON true
-ORDER BY claimed.tag, claimed.run_id`,
+SELECT answer.*, alike.*, NULL::json AS parcel
+FROM answer LEFT JOIN alike ON true
+UNION ALL
+SELECT answer.*, none.*, parcels.parcel
+-- every group has ids, so these columns are all null
+FROM answer CROSS JOIN parcels LEFT JOIN alike AS none ON none.run_ids IS NULL`,
   byIndex,
 )
 
@@ -158,7 +200,8 @@ WITH RECURSIVE walk (tenant_id, place) AS (
   (
     SELECT first.tenant_id, 1
     FROM belfry.ready AS first
-    WHERE first.session_id IS NULL AND ${anyones('first')} AND first.tenant_id > $1::uuid
+    WHERE first.session_id IS NULL AND first.gate IS NULL AND ${anyones('first')}
+      AND first.tenant_id > $1::uuid
     ORDER BY first.tenant_id, first.queue
     LIMIT 1
   )
@@ -168,7 +211,8 @@ WITH RECURSIVE walk (tenant_id, place) AS (
   CROSS JOIN LATERAL (
     SELECT ready.tenant_id
     FROM belfry.ready
-    WHERE ready.session_id IS NULL AND ${anyones('ready')} AND ready.tenant_id > walk.tenant_id
+    WHERE ready.session_id IS NULL AND ready.gate IS NULL AND ${anyones('ready')}
+      AND ready.tenant_id > walk.tenant_id
     ORDER BY ready.tenant_id, ready.queue
     LIMIT 1
   ) AS next
@@ -187,7 +231,7 @@ LEFT JOIN LATERAL (
     (
       SELECT first.queue, 1
       FROM belfry.ready AS first
-      WHERE first.session_id IS NULL AND ${anyones('first')}
+      WHERE first.session_id IS NULL AND first.gate IS NULL AND ${anyones('first')}
         AND first.tenant_id = active.tenant_id
         AND first.queue > coalesce(resumed.queue, '')
       ORDER BY first.tenant_id, first.queue
@@ -199,7 +243,7 @@ LEFT JOIN LATERAL (
     CROSS JOIN LATERAL (
       SELECT ready.queue
       FROM belfry.ready
-      WHERE ready.session_id IS NULL AND ${anyones('ready')}
+      WHERE ready.session_id IS NULL AND ready.gate IS NULL AND ${anyones('ready')}
         AND ready.tenant_id = active.tenant_id AND ready.queue > step.queue
       ORDER BY ready.tenant_id, ready.queue
       LIMIT 1

@@ -6,7 +6,7 @@
  *
  * Runs that wait for one that ends here are let go, where its row says that there are some: by a function,
  * and so by a younger snapshot, which sees those too that lined up while this statement waited for their
- * fire.
+ * fire. Its slots are freed in the same way (free-slots.ts).
  *
  * Worker and rescuer send the same statement but for the session: one for all rows, or one a row. Rows are
  * looked up and locked one by one by their key: a join may be planned as a walk over the whole table while
@@ -14,6 +14,7 @@
  * who end the same runs at the same time would wait for each other otherwise.
  */
 import { byIndex, statement } from '../statement.ts'
+import { freeSlots } from './free-slots.ts'
 
 export type AppliedRow = {
   readonly now_ms: number
@@ -22,6 +23,8 @@ export type AppliedRow = {
   readonly run_state: string | null
   /** Shards of all runs that waited for one that has ended, null for none; the same in every row. */
   readonly timer_shards: readonly number[] | null
+  /** Tenants of whose limits something is free now, null for none; the same in every row. */
+  readonly gate_tenants: readonly string[] | null
 }
 
 /** Columns of the ends, one array each, all of one length. Times are epoch ms. */
@@ -56,7 +59,7 @@ WITH held AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT ready.tenant_id, ready.job_id, ready.job_version, ready.queue, ready.handler, ready.priority,
       ready.timeout_ms, ready.attempt, ready.session_id, ready.crash_count, ready.failure_count,
-      ready.cancel_requested_at, ready.cancel_reason, ready.followed
+      ready.cancel_requested_at, ready.cancel_reason, ready.followed, ready.run_deadline, ready.slotted
     FROM belfry.ready
     WHERE ready.run_id = ending.run_id AND ready.lease_epoch = ending.lease_epoch
       AND ready.session_id = ${sessionId}
@@ -76,22 +79,26 @@ WITH held AS MATERIALIZED (
   INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state, reason,
     started_at, ended_at, retry_at, error_code, error_message, http_status, response, response_truncated,
     result)
-  SELECT run_id, attempt, tenant_id, lease_epoch, session_id, outcome, end_state, end_reason,
+  SELECT run_id, CASE WHEN outcome = 'expired' THEN 0 ELSE attempt END, tenant_id, lease_epoch, session_id,
+    outcome, end_state, end_reason,
     to_timestamp(started_ms / 1000), to_timestamp(ended_ms / 1000), retry_at, error_code, error_message,
     http_status, response, response_truncated, result
   FROM verdict
 ), later AS (
   INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority,
-    timeout_ms, lease_epoch, attempt, crash_count, failure_count, followed)
+    timeout_ms, lease_epoch, attempt, crash_count, failure_count, followed, run_deadline)
   SELECT run_id, tenant_id, job_id, job_version, retry_at, belfry.shard_of(run_id), queue, handler, priority,
     timeout_ms, lease_epoch + 1, attempt,
-    crash_count + (count_as = 'crash')::int, failure_count + (count_as = 'failure')::int, followed
+    crash_count + (count_as = 'crash')::int, failure_count + (count_as = 'failure')::int, followed,
+    run_deadline
   FROM verdict WHERE retry_at IS NOT NULL
 )
 SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
        verdict.run_id, verdict.end_state AS run_state,
        (SELECT belfry.let_followers_go(array_agg(run_id)) FROM verdict
-        WHERE followed AND end_state IS NOT NULL) AS timer_shards
+        WHERE followed AND end_state IS NOT NULL) AS timer_shards,
+       ${freeSlots('held')},
+       (SELECT array_agg(DISTINCT tenant_id) FROM held WHERE slotted) AS gate_tenants
 FROM (VALUES (1)) AS one (row) LEFT JOIN verdict ON true`
 
 /** Ends attempts of one session. */

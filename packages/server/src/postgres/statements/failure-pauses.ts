@@ -71,7 +71,7 @@ WITH failing AS MATERIALIZED (
   SELECT limited.id, limited.failures
   FROM unnest($1::uuid[]) AS given (id)
   CROSS JOIN LATERAL (
-    SELECT id, tenant_id, pause_after_failures AS failures, coalesce(resumed_at, created_at) AS since
+    SELECT id, tenant_id, pause_after_failures AS failures, coalesce(failures_since, created_at) AS since
     FROM belfry.schedule
     WHERE id = given.id AND state = 'active' AND deleted_at IS NULL AND pause_after_failures IS NOT NULL
     OFFSET 0

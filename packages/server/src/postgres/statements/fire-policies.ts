@@ -42,6 +42,10 @@ const chainOf = (schedule: string): string => `
 
 const waiting = `(SELECT count(*)::int FROM (${chainOf('found.schedule_id')}) AS chain)`
 
+/** The limits of a run, from its due time and what its job allows; null without a limit. */
+export const startBy = `due_at + start_within_ms * interval '1 millisecond'`
+export const runDeadline = `due_at + run_deadline_ms * interval '1 millisecond'`
+
 /** Whether schedule `s` names newer zone data than the next time is computed with now, the parameter. */
 export const computedBehind = (dataVersion: string): string =>
   `(s.zone <> 'UTC' AND s.zone_data_version COLLATE "C" > ${dataVersion}::text)`
@@ -50,7 +54,8 @@ export const dueWithPolicies = (dataVersion: string): string => `
   known AS MATERIALIZED (
     SELECT found.schedule_id, found.tenant_id, found.next_scheduled_for, found.next_due_at, found.last_run_id,
            s.job_id, s.input, j.version AS job_version, j.queue, j.handler, j.priority, j.attempt_timeout_ms,
-           s.overlap, s.run_limit - s.run_count AS runs_left, ${computedBehind(dataVersion)} AS behind,
+           j.start_within_ms, j.run_deadline_ms, j.limited, s.overlap, s.run_limit - s.run_count AS runs_left,
+           ${computedBehind(dataVersion)} AS behind,
            CASE s.overlap WHEN 'buffer_one' THEN 1 WHEN 'buffer_all' THEN ${mostWaiting} END AS capacity,
            ${lastAlive} AS last_alive,
            CASE WHEN s.overlap IN ('skip', 'allow') THEN 0 ELSE ${waiting} END AS waiting
@@ -82,7 +87,8 @@ export const plannedWithPolicies = (given: string): string => `
   ),
   planned AS MATERIALIZED (
     SELECT decided.schedule_id, decided.tenant_id, decided.job_id, decided.input, decided.job_version,
-           decided.queue, decided.handler, decided.priority, decided.attempt_timeout_ms, decided.overlap,
+           decided.queue, decided.handler, decided.priority, decided.attempt_timeout_ms,
+           decided.start_within_ms, decided.run_deadline_ms, decided.limited, decided.overlap,
            decided.capacity, decided.reason, decided.detail, decided.missed_count, decided.tag,
            to_timestamp(scheduled_ms / 1000) AS scheduled_for,
            least(to_timestamp(due_ms / 1000), belfry.now()) AS due_at,
@@ -127,7 +133,7 @@ const members = `
     FROM (SELECT * FROM member ORDER BY run_id) AS member
     CROSS JOIN LATERAL (
       SELECT ready.run_id, ready.tenant_id, ready.job_id, ready.queue, ready.session_id, ready.claimed_at,
-             ready.attempt, ready.lease_epoch
+             ready.attempt, ready.lease_epoch, ready.slotted
       FROM belfry.ready WHERE ready.run_id = member.run_id
       FOR UPDATE
     ) AS locked
@@ -155,10 +161,10 @@ const displacing = `
     SELECT alive.*, acting.overlap = 'terminate_other' OR alive.session_id IS NULL AS ends
     FROM (
       SELECT schedule_id, run_id, tenant_id, job_id, queue, session_id, claimed_at, attempt, lease_epoch,
-             true AS in_ready
+             slotted, true AS in_ready
       FROM alive_ready
       UNION ALL
-      SELECT schedule_id, run_id, tenant_id, job_id, queue, NULL, NULL, 0, lease_epoch, false
+      SELECT schedule_id, run_id, tenant_id, job_id, queue, NULL, NULL, 0, lease_epoch, false, false
       FROM alive_delayed
     ) AS alive
     JOIN acting ON acting.schedule_id = alive.schedule_id
@@ -230,11 +236,12 @@ const placing = `
   new_delayed AS (
     INSERT INTO belfry.delayed
       (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority, timeout_ms,
-       lease_epoch, attempt, crash_count, failure_count, after_run_id, schedule_id, followed)
+       lease_epoch, attempt, crash_count, failure_count, after_run_id, schedule_id, followed,
+       start_by, run_deadline)
     SELECT run_id, tenant_id, job_id, job_version,
            belfry.now() + CASE WHEN unsure THEN interval '0' ELSE interval '${recheckMs} milliseconds' END,
            belfry.shard_of(run_id), queue, handler, priority, attempt_timeout_ms, 0, 0, 0, 0, after_run_id,
-           schedule_id, followed
+           schedule_id, followed, ${startBy}, ${runDeadline}
     FROM placed WHERE after_run_id IS NOT NULL
   ),`
 

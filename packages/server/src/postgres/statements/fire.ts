@@ -28,7 +28,15 @@
  */
 import type { OccurrenceReason } from '@belfry/contract'
 import { byIndex, statement } from '../statement.ts'
-import { computedBehind, dueWithPolicies, otherRuns, plannedWithPolicies } from './fire-policies.ts'
+import {
+  computedBehind,
+  dueWithPolicies,
+  otherRuns,
+  plannedWithPolicies,
+  runDeadline,
+  startBy,
+} from './fire-policies.ts'
+import { freeSlots } from './free-slots.ts'
 
 export interface FireRow {
   readonly now_ms: number
@@ -137,7 +145,7 @@ const duePlain = `
   due AS MATERIALIZED (
     SELECT found.schedule_id, found.tenant_id, found.next_scheduled_for, found.next_due_at,
            s.job_id, s.input, j.version AS job_version, j.queue, j.handler, j.priority, j.attempt_timeout_ms,
-           ${computedBehind('$22')} AS behind,
+           j.start_within_ms, j.run_deadline_ms, j.limited, ${computedBehind('$22')} AS behind,
            s.overlap = 'skip' AND coalesce(
              (SELECT true FROM belfry.ready WHERE ready.run_id = found.last_run_id),
              (SELECT true FROM belfry.delayed WHERE delayed.run_id = found.last_run_id),
@@ -199,9 +207,10 @@ const newReady = (from: string, followed: string): string => `
   new_ready AS (
     INSERT INTO belfry.ready
       (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms,
-       followed)
+       followed, start_by, run_deadline, gate)
     SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, belfry.now(),
-           attempt_timeout_ms, ${followed}
+           attempt_timeout_ms, ${followed}, ${startBy}, ${runDeadline},
+           CASE WHEN limited THEN belfry.gate_of(job_id, queue, input) END
     FROM ${from}
   ),`
 
@@ -276,7 +285,7 @@ const answer = ({ heldShards, waits, places, displaced }: Answered): string => `
             recorded.run_id, due.queue, extract(epoch FROM recorded.due_at) * 1000, ${waits},
             recorded.reason, recorded.missed_count)), '[]')
           FROM recorded JOIN due ON due.schedule_id = recorded.schedule_id ${places}) AS fired,
-         ${displaced} AS displaced
+         ${displaced}
 `
 
 const heldShards = 'ARRAY(SELECT shard FROM held)'
@@ -287,7 +296,7 @@ export const fireTimers = statement<FireRow, [...FireColumns, ...HeldTerms, ...D
   `
   WITH ${held}${found(inTerm)}${duePlain}${plannedPlain}${written}${newReady('started', 'false')}${fatePlain}
   ${settled('$22')}
-  ${answer({ heldShards, waits: 'false', places: '', displaced: `'[]'::json` })}`,
+  ${answer({ heldShards, waits: 'false', places: '', displaced: `'[]'::json AS displaced` })}`,
   byIndex,
 )
 
@@ -309,7 +318,8 @@ const withOthers = {
          (SELECT coalesce(json_agg(json_build_array(
             displaced.run_id, displaced.tenant_id, displaced.job_id, displaced.queue, displaced.attempt,
             displaced.session_id, extract(epoch FROM displaced.claimed_at) * 1000, displaced.ends)), '[]')
-          FROM displaced)`,
+          FROM displaced) AS displaced,
+         ${freeSlots('(SELECT * FROM displaced WHERE ends) AS gone')}`,
 }
 
 /** Fires timers of schedules with any policies. */

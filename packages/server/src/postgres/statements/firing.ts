@@ -65,9 +65,18 @@ const farRecheckMs = 300_000
  *
  * One that went into its retry delay while a fire was to put another run in its place was not seen by that
  * fire, which let the new run wait (`unsure`, fire-policies.ts). It is ended here.
+ *
+ * One that gathers inputs is left alone: it is sealed first (gatherings.ts).
  */
 export const releaseDelayed = statement<
-  { now_ms: number; released: readonly string[]; put_off: readonly string[]; queues: readonly string[] },
+  {
+    now_ms: number
+    released: readonly string[]
+    put_off: readonly string[]
+    queues: readonly string[]
+    /** Runs that gather: due, and to be sealed first; or due later than they were. */
+    gathering: readonly (readonly [runId: string, dueMs: number])[]
+  },
   [runIds: readonly string[], tags: readonly number[]]
 >(
   'firing_release',
@@ -90,7 +99,7 @@ export const releaseDelayed = statement<
     CROSS JOIN LATERAL (
       SELECT delayed.run_id, delayed.after_run_id, delayed.schedule_id
       FROM belfry.delayed
-      WHERE delayed.run_id = wanted.run_id AND delayed.due_at <= belfry.now()
+      WHERE delayed.run_id = wanted.run_id AND delayed.due_at <= belfry.now() AND delayed.gathers IS NULL
       FOR UPDATE
     ) AS locked
   ),
@@ -162,15 +171,26 @@ export const releaseDelayed = statement<
   new_ready AS (
     INSERT INTO belfry.ready
       (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, available_at, timeout_ms,
-       lease_epoch, attempt, crash_count, failure_count, followed)
+       lease_epoch, attempt, crash_count, failure_count, followed, start_by, run_deadline, gate)
     SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, belfry.now(), timeout_ms,
-           lease_epoch, attempt, crash_count, failure_count, followed
+           lease_epoch, attempt, crash_count, failure_count, followed, start_by, run_deadline,
+           CASE WHEN (SELECT j.limited FROM belfry.job AS j WHERE j.id = released.job_id)
+             THEN belfry.gate_of(job_id, queue, (
+               SELECT run.input FROM belfry.run
+               WHERE run.tenant_id = released.tenant_id AND run.id = released.run_id)) END
     FROM released
   )
   SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
          (SELECT coalesce(json_agg(run_id), '[]') FROM released) AS released,
          (SELECT coalesce(json_agg(run_id), '[]') FROM due WHERE waits AND NOT far) AS put_off,
-         (SELECT coalesce(json_agg(DISTINCT queue), '[]') FROM released) AS queues
+         (SELECT coalesce(json_agg(DISTINCT queue), '[]') FROM released) AS queues,
+         (SELECT coalesce(
+            json_agg(json_build_array(later.run_id, extract(epoch FROM later.due_at) * 1000)), '[]')
+          FROM unnest($1::uuid[]) AS wanted (run_id)
+          CROSS JOIN LATERAL (
+            SELECT delayed.run_id, delayed.due_at FROM belfry.delayed
+            WHERE delayed.run_id = wanted.run_id AND delayed.gathers IS NOT NULL OFFSET 0
+          ) AS later) AS gathering
   `,
   byIndex,
 )

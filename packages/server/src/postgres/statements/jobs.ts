@@ -10,11 +10,14 @@ export type JobRow = {
   description: string
   version: number
   definition: unknown
+  paused_at: Date | null
+  paused_reason: string | null
   created_at: Date
   updated_at: Date
 }
 
-const columns = 'j.id, j.name, j.description, j.version, j.definition, j.created_at, j.updated_at'
+const columns = `j.id, j.name, j.description, j.version, j.definition, j.paused_at, j.paused_reason,
+  j.created_at, j.updated_at`
 
 type Definition = [
   description: string,
@@ -22,6 +25,8 @@ type Definition = [
   queue: string,
   priority: number,
   attemptTimeoutMs: number,
+  runDeadlineMs: number | null,
+  startWithinMs: number | null,
   definition: string,
 ]
 
@@ -31,8 +36,9 @@ export const insertJob = statement<JobRow, [id: string, name: string, ...Definit
   `
 WITH j AS (
   INSERT INTO belfry.job
-    (id, tenant_id, name, description, handler, queue, priority, attempt_timeout_ms, definition)
-  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8)
+    (id, tenant_id, name, description, handler, queue, priority, attempt_timeout_ms, run_deadline_ms,
+     start_within_ms, definition)
+  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10)
   RETURNING *
 ), v AS (
   INSERT INTO belfry.job_version (job_id, version, tenant_id, definition)
@@ -47,7 +53,8 @@ export const updateJob = statement<JobRow, [id: string, ...Definition]>(
   `
 WITH j AS (
   UPDATE belfry.job
-  SET description = $2, handler = $3, queue = $4, priority = $5, attempt_timeout_ms = $6, definition = $7,
+  SET description = $2, handler = $3, queue = $4, priority = $5, attempt_timeout_ms = $6,
+      run_deadline_ms = $7, start_within_ms = $8, definition = $9,
       version = version + 1, updated_at = belfry.now()
   WHERE tenant_id = belfry.tenant_id() AND id = $1 AND deleted_at IS NULL
   RETURNING *
@@ -77,7 +84,7 @@ FOR KEY SHARE`,
 )
 
 const listed = (name: string) => `
-SELECT j.id, j.name, j.description, j.version, j.created_at, j.updated_at,
+SELECT j.id, j.name, j.description, j.version, j.paused_at, j.paused_reason, j.created_at, j.updated_at,
        j.definition #- '{handler,body}' #- '{handler,headers}' AS definition
 FROM belfry.job j
 WHERE j.tenant_id = belfry.tenant_id() AND j.id < $1 AND j.deleted_at IS NULL ${name}
@@ -118,14 +125,18 @@ WHERE tenant_id = belfry.tenant_id() AND job_id = $1 AND deleted_at IS NULL LIMI
 
 export type RunTemplateRow = {
   job_id: string
+  job_name: string
   job_version: number
   definition: unknown
+  /** Something may hold its runs: they stand behind the gate. */
+  limited: boolean
   /** 1 for every tenant so far: no route sets it. */
   tenant_weight: number
 }
 
 const template = `
-SELECT j.id AS job_id, j.version AS job_version, j.definition, t.weight AS tenant_weight
+SELECT j.id AS job_id, j.name AS job_name, j.version AS job_version, j.definition, j.limited,
+       t.weight AS tenant_weight
 FROM belfry.job j JOIN belfry.tenant t ON t.id = j.tenant_id
 WHERE j.tenant_id = belfry.tenant_id() AND j.deleted_at IS NULL AND `
 

@@ -16,6 +16,9 @@ export const tryMigratorLock = `SELECT pg_try_advisory_xact_lock(${migratorLockK
 /** The transaction that holds the lock idles while another connection works. */
 export const letLockHolderIdle = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
 
+/** How long a migration queues for a table, and others behind it, before it gives way. */
+export const boundLockWaits = "SELECT set_config('lock_timeout', '2s', true)"
+
 export const createLedger = `
 CREATE SCHEMA IF NOT EXISTS belfry;
 CREATE TABLE IF NOT EXISTS belfry.migration (

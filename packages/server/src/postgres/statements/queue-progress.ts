@@ -38,7 +38,7 @@ LEFT JOIN LATERAL (
   CROSS JOIN LATERAL (
     SELECT free.tag FROM belfry.ready AS free
     WHERE free.queue = asked.queue AND free.handler = kind.handler AND free.session_id IS NULL
-      AND free.tag > coalesce(noted.tag, '-infinity')
+      AND free.gate IS NULL AND free.tag > coalesce(noted.tag, '-infinity')
     ORDER BY free.tag, free.run_id
     LIMIT 1
   ) AS first

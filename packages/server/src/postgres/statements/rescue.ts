@@ -1,9 +1,12 @@
 /**
- * What the rescuer reads: runs that a session holds on paper only, or past their deadline. The filter stands
- * in SQL and the order is that of `ready_held`, so healthy runs, however many sort first, take no place in a
- * page.
+ * What the rescuer reads: runs that a session holds on paper only, past their deadline, or long after their
+ * cancel was asked for. The filter stands in SQL and the order is that of `ready_held`, so healthy runs,
+ * however many sort first, take no place in a page.
  */
 import { byIndex, statement } from '../statement.ts'
+
+/** A worker has this long to hear of a cancel, signal its handler, and leave it behind after its grace. */
+const cancelPatienceSeconds = 60
 
 export type StuckRow = {
   readonly now_ms: number
@@ -18,7 +21,8 @@ export type StuckRow = {
   readonly crash_count: number
   readonly failure_count: number
   readonly claimed_at_ms: number
-  readonly cause: 'session_lost' | 'deadline'
+  readonly run_deadline_ms: number | null
+  readonly cause: 'session_lost' | 'deadline' | 'cancel_ignored'
   readonly definition: unknown
   readonly cancel_requested: boolean
 }
@@ -32,14 +36,17 @@ SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
          stuck.attempt,
        stuck.crash_count, stuck.failure_count,
        (extract(epoch FROM stuck.claimed_at) * 1000)::float8 AS claimed_at_ms,
+       (extract(epoch FROM stuck.run_deadline) * 1000)::float8 AS run_deadline_ms,
        stuck.cause, stuck.cancel_requested_at IS NOT NULL AS cancel_requested, written.definition
 FROM (VALUES (1)) AS one (row)
 LEFT JOIN (
-  SELECT held.*, CASE WHEN session.id IS NULL THEN 'session_lost' ELSE 'deadline' END AS cause
+  SELECT held.*, CASE WHEN session.id IS NULL THEN 'session_lost'
+    WHEN held.deadline <= belfry.now() THEN 'deadline' ELSE 'cancel_ignored' END AS cause
   FROM belfry.ready AS held
   LEFT JOIN belfry.session ON session.id = held.session_id
   WHERE held.session_id IS NOT NULL AND (held.session_id, held.run_id) > ($1::uuid, $2::uuid)
-    AND (session.id IS NULL OR held.deadline <= belfry.now())
+    AND (session.id IS NULL OR held.deadline <= belfry.now()
+      OR held.cancel_requested_at <= belfry.now() - interval '${cancelPatienceSeconds} seconds')
   ORDER BY held.session_id, held.run_id
   LIMIT $3
 ) AS stuck ON true

@@ -4,6 +4,7 @@
  * sees it in between.
  */
 import { byIndex, statement } from '../statement.ts'
+import { inputOfGathered } from './gatherings.ts'
 
 type NewRun = readonly [
   id: string,
@@ -18,6 +19,8 @@ type NewRun = readonly [
   scheduledFor: string | null,
   route: string,
   timeoutMs: number,
+  startBy: string | null,
+  runDeadline: string | null,
 ]
 
 const insertRun = `
@@ -28,13 +31,20 @@ WITH made AS (
   RETURNING id, tenant_id, job_id, job_version, queue, priority, due_at
 )`
 
-/** A run that may start at once. */
+/**
+ * A run that may start at once. Whether its job has limits is read here: who changes them waits for what this
+ * statement saw (postgres/gate/regate.ts), and not for what its transaction has read before.
+ */
 export const insertReadyRun = statement<{ shard: number }, readonly [...NewRun, tag: number]>(
   'run_insert_ready',
   `${insertRun}
 INSERT INTO belfry.ready
-  (run_id, tenant_id, job_id, job_version, queue, priority, available_at, handler, timeout_ms, tag)
-SELECT id, tenant_id, job_id, job_version, queue, priority, due_at, $11, $12, $13 FROM made
+  (run_id, tenant_id, job_id, job_version, queue, priority, available_at, handler, timeout_ms, start_by,
+   run_deadline, tag, gate)
+SELECT id, tenant_id, job_id, job_version, queue, priority, due_at, $11, $12, $13, $14, $15,
+       CASE WHEN (SELECT j.limited FROM belfry.job AS j WHERE j.id = made.job_id)
+         THEN belfry.gate_of(job_id, queue, $8) END
+FROM made
 RETURNING belfry.shard_of(run_id) AS shard`,
 )
 
@@ -44,8 +54,9 @@ export const insertDelayedRun = statement<{ shard: number }, NewRun>(
   `${insertRun}
 INSERT INTO belfry.delayed
   (run_id, tenant_id, job_id, job_version, queue, priority, due_at, shard, handler, timeout_ms,
-   lease_epoch, attempt, crash_count, failure_count)
-SELECT id, tenant_id, job_id, job_version, queue, priority, due_at, belfry.shard_of(id), $11, $12, 0, 0, 0, 0
+   start_by, run_deadline, lease_epoch, attempt, crash_count, failure_count)
+SELECT id, tenant_id, job_id, job_version, queue, priority, due_at, belfry.shard_of(id), $11, $12, $13, $14,
+       0, 0, 0, 0
 FROM made
 RETURNING shard`,
 )
@@ -68,6 +79,8 @@ export type RunSummaryRow = {
   created_at: Date
   due_at: Date
   next_attempt_at: Date | null
+  start_by: Date | null
+  run_deadline: Date | null
   started_at: Date | null
   finished_at: Date | null
   cancel_requested: boolean
@@ -78,12 +91,14 @@ const columns = `
   past.reason, r.queue, r.priority, v.definition ->> 'delivery' AS delivery,
   coalesce(q.attempt, d.attempt, past.last_number, 0) AS attempts,
   (v.definition #>> '{retry,maxAttempts}')::integer AS max_attempts,
-  r.created_at, r.due_at,
+  r.created_at, CASE WHEN d.gathers IS NULL THEN r.due_at ELSE d.due_at END AS due_at,
   CASE
     -- it waits for another run; nobody knows until when
     WHEN d.after_run_id IS NOT NULL THEN NULL
     WHEN q.session_id IS NULL THEN coalesce(d.due_at, q.available_at)
   END AS next_attempt_at,
+  CASE WHEN q.session_id IS NULL THEN coalesce(q.start_by, d.start_by) END AS start_by,
+  coalesce(q.run_deadline, d.run_deadline) AS run_deadline,
   coalesce(past.first_started_at, q.claimed_at) AS started_at, past.finished_at,
   q.cancel_requested_at IS NOT NULL AS cancel_requested`
 
@@ -130,8 +145,16 @@ export type AttemptJson = {
 }
 
 export type RunRow = RunSummaryRow & {
+  now_ms: number
+  /** As stored with the version of the job. */
+  retry: unknown
+  after_run_id: string | null
+  held_since: Date | null
   has_input: boolean
   input: unknown
+  cancel_reason: string | null
+  replay_of: string | null
+  replayed_as: string | null
   attempt_list: AttemptJson[]
   attempts_ended: number
   present_number: number | null
@@ -148,7 +171,12 @@ export type RunRow = RunSummaryRow & {
 export const findRun = statement<RunRow, [id: string, before: number | null, limit: number]>(
   'run_find',
   `
-SELECT ${columns}, r.input IS NOT NULL AS has_input, r.input,
+SELECT ${columns}, whole.input IS NOT NULL AS has_input, whole.input,
+  (SELECT reason FROM belfry.cancel_note WHERE run_id = r.id) AS cancel_reason,
+  (SELECT run_id FROM belfry.dead_letter WHERE replayed_as = r.id LIMIT 1) AS replay_of,
+  (SELECT replayed_as FROM belfry.dead_letter WHERE run_id = r.id) AS replayed_as,
+  (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms, v.definition -> 'retry' AS retry,
+  d.after_run_id, CASE WHEN q.session_id IS NULL AND q.gate IS NOT NULL THEN q.available_at END AS held_since,
   CASE WHEN q.session_id IS NOT NULL THEN q.attempt END AS present_number,
   q.claimed_at AS present_started_at, q.session_id AS present_session_id,
   q.lease_epoch AS present_lease_epoch, q.progress AS present_progress,
@@ -165,6 +193,7 @@ SELECT ${columns}, r.input IS NOT NULL AS has_input, r.input,
      ORDER BY number = 0 DESC, number DESC LIMIT $3
    ) a) AS attempt_list
 FROM belfry.run r ${itsPlaceAndJob}
+CROSS JOIN LATERAL (SELECT coalesce(r.input, ${inputOfGathered('r.id')}) AS input OFFSET 0) whole
 WHERE r.tenant_id = belfry.tenant_id() AND r.id = $1`,
   byIndex,
 )
@@ -336,43 +365,4 @@ WITH looked AS MATERIALIZED (
   ORDER BY looked.id DESC LIMIT $5
 )${listed('SELECT id FROM ends ORDER BY id DESC LIMIT 1')}`,
   byIndex,
-)
-
-/**
- * Ends a run that waits. It leaves `ready` or `delayed` together with the attempt row number 0 that says why;
- * one that a worker claims at this moment is not touched. Answers where it stood in a chain of runs that wait
- * for each other, for the statements of followers.ts.
- */
-export const cancelWaitingRun = statement<
-  { after_run_id: string | null; schedule_id: string | null },
-  [id: string]
->(
-  'run_cancel_waiting',
-  `
-WITH was_ready AS (
-  DELETE FROM belfry.ready
-  WHERE tenant_id = belfry.tenant_id() AND run_id = $1 AND session_id IS NULL
-  RETURNING run_id, tenant_id, lease_epoch, NULL::uuid AS after_run_id, NULL::uuid AS schedule_id
-), was_delayed AS (
-  DELETE FROM belfry.delayed WHERE tenant_id = belfry.tenant_id() AND run_id = $1
-  RETURNING run_id, tenant_id, lease_epoch, after_run_id, schedule_id
-), gone AS (
-  SELECT * FROM was_ready UNION ALL SELECT * FROM was_delayed
-), history AS (
-INSERT INTO belfry.attempt
-  (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code, error_message)
-SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
-       'canceled', 'Canceled by request while it waited.'
-FROM gone
-)
-SELECT after_run_id, schedule_id FROM gone`,
-)
-
-/** Asks the session that runs it to cancel; the first request keeps its time. */
-export const requestRunCancel = statement<{ session_id: string }, [id: string]>(
-  'run_request_cancel',
-  `
-UPDATE belfry.ready SET cancel_requested_at = coalesce(cancel_requested_at, belfry.now())
-WHERE tenant_id = belfry.tenant_id() AND run_id = $1 AND session_id IS NOT NULL
-RETURNING session_id`,
 )

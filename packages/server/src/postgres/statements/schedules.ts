@@ -194,7 +194,8 @@ SET description = $2, spec = $3, zone = $4, zone_data_version = $5, start_at = $
     pause_after_failures = $14, after_completion = $15, on_excluded = $16::text, state = $17::text,
     paused_reason = $18, paused_from = $19, sleep_until = $20, sleep_reason = $21, run_count = $22,
     paused_at = CASE WHEN $17::text = 'paused' THEN coalesce(paused_at, belfry.now()) END,
-    resumed_at = CASE WHEN $23 THEN belfry.now() ELSE resumed_at END,
+    resumed_at = CASE WHEN state = 'paused' AND $17::text <> 'paused' THEN belfry.now() ELSE resumed_at END,
+    failures_since = CASE WHEN $23 THEN belfry.now() ELSE failures_since END,
     timing_since = CASE WHEN $24 OR (spec, zone, start_at, end_at, on_excluded) IS DISTINCT FROM
                                     ($3::jsonb, $4::text, $6::timestamptz, $7::timestamptz, $16::text)
                         THEN belfry.now() ELSE timing_since END,

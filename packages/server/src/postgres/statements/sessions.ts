@@ -3,6 +3,7 @@
  * that ran out is never renewed: its holder may have been given up already.
  */
 import { byIndex, statement } from '../statement.ts'
+import { freeSlots } from './free-slots.ts'
 
 /** Enters a worker process, with its first lease. */
 export const openSession = statement<
@@ -80,7 +81,11 @@ export const listHeldRuns = statement<
 /**
  * Gives unstarted runs back. One whose cancel was asked for meanwhile ends instead, as a run that is canceled
  * while it waits (statements/runs.ts): nobody else would end it before its deadline. Rows are locked in the
- * order of their ids, as by everybody who locks several.
+ * order of their ids, as by everybody who locks several. Of a job with limits they come back behind the
+ * gate, and give up their slots: it may have been paused meanwhile.
+ *
+ * The gate is reckoned apart from the update: within its SET, Postgres 18 dies of it (the whole server
+ * does) when the row was changed while this waited for it.
  */
 export const handBackRuns = statement<
   { readonly run_id: string; readonly canceled: boolean; readonly timer_shards: readonly number[] | null },
@@ -94,16 +99,24 @@ WITH held AS MATERIALIZED (
     SELECT * FROM unnest($2::uuid[], $3::bigint[]) AS given (run_id, lease_epoch) ORDER BY run_id
   ) AS given
   CROSS JOIN LATERAL (
-    SELECT ready.run_id, ready.tenant_id, ready.lease_epoch,
-           ready.cancel_requested_at IS NOT NULL AS canceled, ready.cancel_reason, ready.followed
+    SELECT ready.run_id, ready.tenant_id, ready.job_id, ready.queue, ready.lease_epoch,
+           ready.cancel_requested_at IS NOT NULL AS canceled, ready.cancel_reason, ready.followed,
+           ready.slotted
     FROM belfry.ready
     WHERE ready.run_id = given.run_id AND ready.lease_epoch = given.lease_epoch AND ready.session_id = $1
     FOR UPDATE
   ) AS mine
+), placed AS MATERIALIZED (
+  SELECT held.run_id, CASE WHEN (SELECT j.limited FROM belfry.job AS j WHERE j.id = held.job_id)
+    THEN belfry.gate_of(held.job_id, held.queue, (
+      SELECT r.input FROM belfry.run AS r
+      WHERE r.tenant_id = held.tenant_id AND r.id = held.run_id)) END AS gate
+  FROM held WHERE NOT canceled
 ), back AS (
   UPDATE belfry.ready AS run
-  SET session_id = NULL, claimed_at = NULL, deadline = NULL, progress = NULL, attempt = run.attempt - 1
-  WHERE run.run_id = ANY (ARRAY(SELECT run_id FROM held WHERE NOT canceled))
+  SET session_id = NULL, claimed_at = NULL, deadline = NULL, progress = NULL, attempt = run.attempt - 1,
+      slotted = false, gate_seen = false, gate = placed.gate
+  FROM placed WHERE run.run_id = placed.run_id
 ), gone AS (
   DELETE FROM belfry.ready WHERE run_id = ANY (ARRAY(SELECT run_id FROM held WHERE canceled))
 ), history AS (
@@ -117,7 +130,8 @@ WITH held AS MATERIALIZED (
 )
 SELECT run_id, canceled,
        (SELECT belfry.let_followers_go(array_agg(run_id)) FROM held
-        WHERE canceled AND followed) AS timer_shards
+        WHERE canceled AND followed) AS timer_shards,
+       ${freeSlots('held')}
 FROM held`,
   byIndex,
 )

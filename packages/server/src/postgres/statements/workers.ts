@@ -31,6 +31,8 @@ export type HeldAttemptRow = {
   readonly claimed_at_ms: number
   readonly now_ms: number
   readonly cancel_requested: boolean
+  readonly timeout_ms: number
+  readonly run_deadline_ms: number | null
   /** The schedule, where a backfill made the run. */
   readonly backfill_of: string | null
 }
@@ -49,7 +51,8 @@ CROSS JOIN LATERAL (
          ready.attempt, ready.crash_count, ready.failure_count,
          (extract(epoch FROM ready.claimed_at) * 1000)::float8 AS claimed_at_ms,
          (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
-         ready.cancel_requested_at IS NOT NULL AS cancel_requested
+         ready.cancel_requested_at IS NOT NULL AS cancel_requested, ready.timeout_ms,
+         (extract(epoch FROM ready.run_deadline) * 1000)::float8 AS run_deadline_ms
   FROM belfry.ready
   WHERE ready.run_id = asked.run_id AND ready.lease_epoch = asked.lease_epoch AND ready.session_id = $1
   OFFSET 0
@@ -178,6 +181,7 @@ CROSS JOIN LATERAL (
   SELECT count(*) AS count FROM (
     SELECT FROM belfry.ready AS free
     WHERE free.queue = asked.queue AND free.handler = asked.route AND free.session_id IS NULL
+      AND free.gate IS NULL
     ORDER BY free.tag, free.run_id
     LIMIT $3::int
   ) AS next

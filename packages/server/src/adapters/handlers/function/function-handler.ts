@@ -15,11 +15,14 @@ import type { LogKept, WorkerStore } from '../../../ports/worker-store.ts'
 
 const progressMs = 1_000
 
-/** What a function can say while it runs. */
+/** What a function can say while it runs; `of` is the request that it was called with. */
 export interface FunctionTools {
-  readonly progress: (progress: JsonValue) => void
-  /** Undefined: it could not be sent. */
-  readonly log: (chunk: { firstLine: number; lines: readonly LogLine[] }) => Promise<LogKept | undefined>
+  readonly progress: (of: HandlerRequest, progress: JsonValue) => void
+  /** Rejects where it could not be stored. */
+  readonly log: (
+    of: HandlerRequest,
+    chunk: { firstLine: number; lines: readonly LogLine[] },
+  ) => Promise<LogKept | undefined>
 }
 
 /** Answers as a handler does, and never rejects. */
@@ -35,22 +38,21 @@ export interface FunctionHandlerOptions {
 export function createFunctionHandler(options: FunctionHandlerOptions): Handler {
   const { tenantId, functions, workers } = options
   const progress = createProgressWriter(options)
+  const tools: FunctionTools = {
+    progress: ({ sessionId, runId, leaseEpoch }, word) =>
+      progress.note(sessionId, { runId, leaseEpoch, progress: word }),
+    async log({ sessionId, runId, leaseEpoch }, chunk) {
+      const appended = [{ runId, leaseEpoch, ...chunk }]
+      return (await workers.appendLogs(sessionId, appended))[0]
+    },
+  }
   return {
     kind: 'function',
     routes: [...functions.keys()].map((name) => functionRoute(tenantId, name)),
-    async execute(request) {
-      const { handler, sessionId, runId, leaseEpoch } = request
+    execute(request) {
+      const { handler } = request
       const body = handler.kind === 'function' ? functions.get(handler.name) : undefined
-      if (body === undefined) return missing(request)
-      return body(request, {
-        progress: (word) => progress.note(sessionId, { runId, leaseEpoch, progress: word }),
-        log: async (chunk) => {
-          const kept = await workers
-            .appendLogs(sessionId, [{ runId, leaseEpoch, ...chunk }])
-            .catch(() => undefined)
-          return kept?.[0]
-        },
-      })
+      return body === undefined ? Promise.resolve(missing(request)) : body(request, tools)
     },
     close: async () => progress.stop(),
   }

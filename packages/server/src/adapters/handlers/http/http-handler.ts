@@ -7,6 +7,7 @@
  * body. Where the reason is the attempt's timeout, the answer says how far the call had come.
  */
 import { maxCapturedBytes, type RunError } from '@belfry/contract'
+import { maskSecrets, secretTexts } from '../../../domain/secret-mask.ts'
 import type { Clock } from '../../../ports/clock.ts'
 import type { EgressAgent, EgressError, EgressResponse } from '../../../ports/egress.ts'
 import type { Handler, HandlerFacts, HandlerRequest, HandlerResult } from '../../../ports/handler.ts'
@@ -35,9 +36,9 @@ function redirectPlace(location: string | undefined, base: string): string {
   return `to ${cutToBytes(printable(`${origin}${target.pathname}`), shownLocationBytes)}`
 }
 
-function factsOf(response: EgressResponse | undefined): HandlerFacts {
+function factsOf(response: EgressResponse | undefined, secrets: readonly string[]): HandlerFacts {
   if (response === undefined) return {}
-  const { text, truncated } = responseText(response, maxCapturedBytes)
+  const { text, truncated } = responseText(response, maxCapturedBytes, secrets)
   return { httpStatus: response.status, response: text, responseTruncated: truncated }
 }
 
@@ -58,12 +59,17 @@ function statusMessage(response: EgressResponse, url: string, code: string, retr
   return `the target answered ${response.status} instead of 2xx${again}`
 }
 
-function answered(response: EgressResponse, url: string, nowMs: number): HandlerResult {
-  const facts = factsOf(response)
+function answered(
+  response: EgressResponse,
+  url: string,
+  nowMs: number,
+  secrets: readonly string[],
+): HandlerResult {
+  const facts = factsOf(response, secrets)
   const verdict = judgeStatus(response.status)
   if (verdict.succeeded) return { outcome: 'succeeded', ...facts }
   const { code, retryable } = verdict
-  const message = statusMessage(response, url, code, retryable)
+  const message = maskSecrets(statusMessage(response, url, code, retryable), secrets)
   const date = response.headers.get('date')
   const retryAfterMs = retryable
     ? parseRetryAfter(response.headers.get('retry-after'), date, nowMs)
@@ -71,14 +77,20 @@ function answered(response: EgressResponse, url: string, nowMs: number): Handler
   return failure({ code, message }, retryable, facts, retryAfterMs)
 }
 
-function unanswered(error: EgressError, timedOut: boolean, timeoutMs: number): HandlerResult {
-  const facts = factsOf(error.response)
+function unanswered(
+  error: EgressError,
+  timedOut: boolean,
+  timeoutMs: number,
+  secrets: readonly string[],
+): HandlerResult {
+  const facts = factsOf(error.response, secrets)
   if (error.code === 'aborted' && timedOut) {
     const where = error.response === undefined ? 'no response' : 'a response that did not end'
     const fix = 'make the target faster, or raise attemptTimeoutMs'
     return failure({ code: 'timed_out', message: `${where} within ${timeoutMs} ms; ${fix}` }, true, facts)
   }
-  return failure({ code: error.code, message: error.message }, error.retryable, facts)
+  const message = maskSecrets(error.message, secrets)
+  return failure({ code: error.code, message }, error.retryable, facts)
 }
 
 export function createHttpHandler({ egress, clock, userAgent }: HttpHandlerOptions): Handler {
@@ -103,8 +115,9 @@ export function createHttpHandler({ egress, clock, userAgent }: HttpHandlerOptio
       signal: AbortSignal.any([own.signal, signal]),
       keepBytes: maxCapturedBytes,
     })
-    if (outcome.ok) return answered(outcome.response, handler.url, clock.nowMs())
-    return unanswered(outcome.error, !own.signal.aborted && signal.reason === 'timeout', timeoutMs)
+    const secrets = secretTexts(handler.headers)
+    if (outcome.ok) return answered(outcome.response, handler.url, clock.nowMs(), secrets)
+    return unanswered(outcome.error, !own.signal.aborted && signal.reason === 'timeout', timeoutMs, secrets)
   }
 
   async function bounded(request: HandlerRequest, own: AbortController): Promise<HandlerResult> {

@@ -4,6 +4,7 @@
  * and never half a character. A compressed body is kept as it came, in base64, because nothing is inflated
  * here.
  */
+import { maskKeys, maskSecrets } from '../../../domain/secret-mask.ts'
 import type { EgressResponse } from '../../../ports/egress.ts'
 
 export interface ResponseText {
@@ -36,18 +37,33 @@ export function cutToBytes(text: string, maxBytes: number): string {
   return bytes.toString('utf8', 0, end)
 }
 
-export function responseText(response: EgressResponse, maxBytes: number): ResponseText {
+/** Without these secrets; a compressed body, in which they cannot be found, is then left out. */
+export function responseText(
+  response: EgressResponse,
+  maxBytes: number,
+  secrets: readonly string[] = [],
+): ResponseText {
   const encoding = response.headers.get('content-encoding')?.trim().toLowerCase() ?? ''
-  if (encoding !== '' && encoding !== 'identity') return encodedText(response, encoding, maxBytes)
+  if (encoding !== '' && encoding !== 'identity')
+    return encodedText(response, encoding, maxBytes, secrets.length > 0)
   // A cut body may end within a character; `stream` leaves such a rest out instead of replacing it.
   const decoded = new TextDecoder('utf-8').decode(response.body, { stream: response.truncated })
-  const safe = printable(decoded)
+  const safe = printable(maskKeys(maskSecrets(decoded, secrets, response.truncated)))
   const text = cutToBytes(safe, maxBytes)
   return { text, truncated: response.truncated || text.length < safe.length }
 }
 
-function encodedText(response: EgressResponse, encoding: string, maxBytes: number): ResponseText {
+function encodedText(
+  response: EgressResponse,
+  encoding: string,
+  maxBytes: number,
+  leaveOut: boolean,
+): ResponseText {
   const name = printable(encoding.slice(0, 64))
+  if (leaveOut) {
+    const why = 'left out: it may repeat a secret header of the job'
+    return { text: `[${response.bodyBytes} bytes of Content-Encoding ${name}, ${why}]`, truncated: true }
+  }
   const note = `[${response.bodyBytes} bytes of Content-Encoding ${name}, left as they came, in base64]\n`
   const room = Math.max(0, Math.floor((maxBytes - Buffer.byteLength(note)) / 4) * 3)
   const kept = response.body.subarray(0, room)

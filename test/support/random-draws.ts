@@ -1,5 +1,5 @@
-// Randomness of the fuzz tests: a seeded generator, so that a failure can be replayed, and the seed itself,
-// which is printed and read from SEED.
+// Randomness of tests that draw by a seed: a seeded generator, so that a failure can be replayed, and the
+// seed itself, which is printed and read from SEED.
 
 export type Draw = (below: number) => number
 

@@ -1,0 +1,54 @@
+/**
+ * How requests for runs are stored, within a transaction that may be ours or, in an embedded Belfry, the
+ * caller's. Locks are taken in this order, and in one order of keys by each call: dedupe keys, gatherings.
+ */
+import type { JsonValue } from '@belfry/contract'
+import type { OpenGathering } from '../domain/gathering.ts'
+import type { NewRun } from './catalog.ts'
+
+export interface DedupeKey {
+  readonly jobId: string
+  readonly key: string
+}
+
+export interface GatherKey {
+  readonly jobId: string
+  /** Hash of the value that tells gatherings of the job apart. */
+  readonly key: string
+}
+
+export interface RunIntake {
+  /**
+   * Locks keys until the end of the transaction, after waiting for others that hold them, and answers those
+   * that a run holds at `nowMs`.
+   */
+  lockKeys(
+    keys: readonly DedupeKey[],
+    nowMs: number,
+  ): Promise<readonly (DedupeKey & { readonly runId: string })[]>
+  /** Hands locked keys to runs. `heldUntilMs` null: while the run waits or runs. */
+  holdKeys(
+    keys: readonly (DedupeKey & { readonly runId: string; readonly heldUntilMs: number | null })[],
+  ): Promise<void>
+  /** Locks gatherings until the end of the transaction, and answers those whose run takes more. */
+  lockGatherings(
+    keys: readonly GatherKey[],
+    nowMs: number,
+  ): Promise<readonly (GatherKey & OpenGathering & { readonly shard: number })[]>
+  /** Adds inputs to runs that gather; the one at position 0 replaces what is there. */
+  addInputs(
+    inputs: readonly {
+      readonly runId: string
+      readonly position: number
+      readonly input: JsonValue | undefined
+    }[],
+  ): Promise<void>
+  /** Moves due times of runs that gather, and their limits with them. */
+  moveDue(runs: readonly { readonly runId: string; readonly dueMs: number }[]): Promise<void>
+  /** Which run takes the next input of a locked gathering, and what it has. */
+  noteGatherings(
+    gatherings: readonly (GatherKey & Pick<OpenGathering, 'runId' | 'items' | 'bytes' | 'openedMs'>)[],
+  ): Promise<void>
+  /** Stores runs, in few statements; answers the shards in which some wait for their time. */
+  insert(runs: readonly NewRun[]): Promise<readonly number[]>
+}

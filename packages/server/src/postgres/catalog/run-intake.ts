@@ -1,0 +1,168 @@
+/**
+ * The intake of runs on Postgres, over any connection that queries: the transaction of a request, or that of
+ * an embedding program.
+ */
+import type { NewRun } from '../../ports/catalog.ts'
+import type { DedupeKey, RunIntake } from '../../ports/run-intake.ts'
+import { routeOf } from '../../domain/route.ts'
+import { shardOf } from '../../domain/shard.ts'
+import type { Transaction } from '../database.ts'
+import * as dedupe from '../statements/dedupe.ts'
+import * as gatherings from '../statements/gatherings.ts'
+import type { RunBatchColumns } from '../statements/run-batch.ts'
+import { insertRuns } from '../statements/run-batch.ts'
+import { insertDelayedRun, insertReadyRun } from '../statements/runs.ts'
+import { runColumns } from './run-catalog.ts'
+import { isoOf, isoOrNull } from './values.ts'
+
+/** Runs that one statement inserts, at most. */
+const runsAStatement = 2_000
+
+/** Without `atEnd` the end of the transaction is the caller's. */
+type Intake = Pick<Transaction, 'query'> & { readonly atEnd?: Transaction['atEnd'] | undefined }
+
+export function createRunIntake({ query, atEnd }: Intake, tenantId: string): RunIntake {
+  return {
+    async lockKeys(keys, nowMs) {
+      const columns = keyColumns(keys)
+      await query(dedupe.lockDedupeKeys, columns)
+      const held = await query(dedupe.findHeldKeys, [...columns, isoOf(nowMs)])
+      return held.map((row) => ({ jobId: row.job_id, key: row.key, runId: row.run_id }))
+    },
+    async holdKeys(keys) {
+      await query(dedupe.holdDedupeKeys, [
+        keys.map(({ jobId }) => jobId),
+        keys.map(({ key }) => key),
+        keys.map(({ runId }) => runId),
+        keys.map(({ heldUntilMs }) => isoOrNull(heldUntilMs)),
+      ])
+    },
+    async lockGatherings(keys, nowMs) {
+      const columns = keyColumns(keys)
+      await query(gatherings.lockGatherings, [...columns, isoOf(nowMs)])
+      const rows = await query(gatherings.findOpenGatherings, columns)
+      return rows.map((row) => ({
+        jobId: row.job_id,
+        key: row.key,
+        runId: row.run_id,
+        kind: row.gathers === 'debounce' ? 'debounce' : 'collect',
+        items: row.items,
+        bytes: row.bytes,
+        openedMs: row.opened_ms,
+        dueMs: row.due_ms,
+        shard: row.shard,
+      }))
+    },
+    async addInputs(inputs) {
+      await query(gatherings.addInputs, [
+        inputs.map(({ runId }) => runId),
+        inputs.map(({ position }) => position),
+        inputs.map(({ input }) => jsonOrNull(input)),
+      ])
+    },
+    async moveDue(runs) {
+      await query(gatherings.moveGatherings, [runs.map(({ runId }) => runId), runs.map(({ dueMs }) => dueMs)])
+    },
+    async noteGatherings(noted) {
+      await query(gatherings.noteGatherings, [
+        noted.map(({ jobId }) => jobId),
+        noted.map(({ key }) => key),
+        noted.map(({ runId }) => runId),
+        noted.map(({ items }) => items),
+        noted.map(({ bytes }) => bytes),
+        noted.map(({ openedMs }) => openedMs),
+      ])
+    },
+    async insert(runs) {
+      const [first] = runs
+      if (first === undefined) return []
+      if (runs.length === 1 && first.gathers === undefined)
+        return insertOne({ query, atEnd }, first, tenantId)
+      const shards = new Set<number>()
+      let under: Promise<{ shard: number }[]> = Promise.resolve([])
+      for (let from = 0; from < runs.length; from += runsAStatement) {
+        // made ready while the database is busy with those before
+        const columns = batchColumns(runs.slice(from, from + runsAStatement), tenantId)
+        for (const { shard } of await under) shards.add(shard)
+        under = query(insertRuns, columns)
+      }
+      for (const { shard } of await under) shards.add(shard)
+      return [...shards]
+    },
+  }
+}
+
+const keyColumns = (keys: readonly DedupeKey[]): [string[], string[]] => [
+  keys.map(({ jobId }) => jobId),
+  keys.map(({ key }) => key),
+]
+
+/**
+ * One that no limit concerns goes out with the COMMIT: nothing more is asked about it
+ * (http/take-runs.ts).
+ */
+async function insertOne({ query, atEnd }: Intake, run: NewRun, tenantId: string): Promise<number[]> {
+  const { start, template } = run
+  const columns = runColumns(run, tenantId)
+  const leaves = atEnd !== undefined && !template.limited
+  if (start.kind === 'delayed') {
+    if (leaves) atEnd(insertDelayedRun, columns)
+    else await query(insertDelayedRun, columns)
+    return [shardOf(run.id)]
+  }
+  const placed = [...columns, start.tag] as const
+  if (leaves) atEnd(insertReadyRun, placed)
+  else await query(insertReadyRun, placed)
+  return []
+}
+
+const jsonOrNull = (input: NewRun['input']): string | null =>
+  input === undefined ? null : JSON.stringify(input)
+
+/** Runs that share what a kind says, by number: the first kind is 1. */
+function kindsOf(runs: readonly NewRun[]): { kinds: readonly NewRun[]; numbers: readonly number[] } {
+  const kinds: NewRun[] = []
+  const byTemplate = new Map<NewRun['template'], Map<string, number>>()
+  const numbers = runs.map((run) => {
+    const known = byTemplate.get(run.template) ?? new Map<string, number>()
+    byTemplate.set(run.template, known)
+    const rest = `${run.queue} ${run.source} ${run.scheduleId ?? ''} ${run.gathers ?? ''}`
+    const number = known.get(rest) ?? kinds.push(run)
+    known.set(rest, number)
+    return number
+  })
+  return { kinds, numbers }
+}
+
+function batchColumns(runs: readonly NewRun[], tenantId: string): RunBatchColumns {
+  const { kinds, numbers } = kindsOf(runs)
+  return [
+    kinds.map(({ template }) => template.jobId),
+    kinds.map(({ template }) => template.jobVersion),
+    kinds.map(({ queue }) => queue),
+    kinds.map(({ template }) => routeOf(template.definition.handler, tenantId)),
+    kinds.map(({ template }) => template.definition.attemptTimeoutMs),
+    kinds.map(({ gathers }) => gathers ?? null),
+    kinds.map(({ scheduleId }) => scheduleId),
+    kinds.map(({ source }) => source),
+    arrayOf(runs, ({ id }) => id),
+    `{${numbers.join()}}`,
+    arrayOf(runs, ({ priority }) => priority),
+    arrayOf(runs, ({ input }) => quotedJson(input)),
+    arrayOf(runs, ({ dueAtMs }) => dueAtMs),
+    arrayOf(runs, ({ scheduledForMs }) => scheduledForMs),
+    arrayOf(runs, ({ startByMs }) => startByMs),
+    arrayOf(runs, ({ runDeadlineMs }) => runDeadlineMs),
+    arrayOf(runs, ({ start }) => (start.kind === 'ready' ? start.tag : null)),
+  ]
+}
+
+/** An SQL array of what needs no quotes, as text: the driver takes several times as long for it. */
+const arrayOf = (runs: readonly NewRun[], valueOf: (run: NewRun) => string | number | null): string =>
+  `{${runs.map((run) => valueOf(run) ?? 'NULL').join()}}`
+
+/** JSON as an element of an SQL array. */
+function quotedJson(input: NewRun['input']): string | null {
+  if (input === undefined) return null
+  return `"${JSON.stringify(input).replace(/["\\]/g, '\\$&')}"`
+}

@@ -1,0 +1,98 @@
+// How the benches ask Belfry for runs: through its API, and for a backlog by copies of one run that was.
+import { createSystemIds } from '../../../../packages/server/src/adapters/system/ids.ts'
+import type { createBelfry } from 'belfry'
+import pg from 'pg'
+import type { Engine, Place } from '../engine.ts'
+
+type Client = ReturnType<typeof createBelfry>['client']
+
+export const noopName = 'noop'
+const maxBatch = 1_000
+
+type Inserting = Pick<
+  Engine,
+  'insertMany' | 'insertOne' | 'insertAt' | 'insertAllAt' | 'preload' | 'insertSchedules'
+>
+
+/** At least one run must have been inserted before `preload`. */
+export function inserting(place: Place, client: () => Client): Inserting {
+  const insertOne = async (atMs: number): Promise<void> => {
+    await client().runs.create({ job: noopName, input: { atMs } })
+  }
+  return {
+    insertOne,
+    async insertMany(count) {
+      const runs = Array.from({ length: count }, () => ({ job: noopName, input: { atMs: 0 } }))
+      await client().runs.enqueueBatch({ items: runs, atomic: true })
+    },
+    async insertAt(atMs) {
+      const runAt = new Date(atMs).toISOString()
+      await client().runs.create({ job: noopName, input: { atMs }, runAt })
+    },
+    async insertAllAt(due) {
+      const runs = due.map((atMs) => ({
+        job: noopName,
+        input: { atMs },
+        runAt: new Date(atMs).toISOString(),
+      }))
+      for (let from = 0; from < runs.length; from += maxBatch) {
+        await client().runs.enqueueBatch({ items: runs.slice(from, from + maxBatch), atomic: true })
+      }
+    },
+    async insertSchedules(count, dueMs) {
+      const at = new Date(dueMs).toISOString()
+      const names = Array.from({ length: count }, (_, each) => `at-${dueMs}-${each}`)
+      for (let from = 0; from < count; from += 20) {
+        const some = names.slice(from, from + 20)
+        await Promise.all(
+          some.map((name) => client().schedules.create({ name, job: noopName, at, input: { atMs: dueMs } })),
+        )
+      }
+    },
+    async preload(count) {
+      await copyRun(place.databaseUrl, count)
+    },
+  }
+}
+
+/**
+ * Copies one run with all that belongs to it, whatever its columns are, as often as asked for; ids and tags
+ * go on. The first that was ready is the model.
+ */
+async function copyRun(databaseUrl: string, count: number): Promise<void> {
+  const sql = new pg.Client({ connectionString: databaseUrl })
+  await sql.connect()
+  try {
+    await sql.query(keepModel)
+    const { rows } = await sql.query<{ tag: number }>('SELECT nextval($1) AS tag', ['model_tag'])
+    const tag = `tag + ${Number(rows[0]?.tag) * 1_000_000} + place`
+    // the time now, then a number of its own: in the order of their making, as ids are
+    const time = pg.escapeLiteral(`${createSystemIds().uuidv7(Date.now()).slice(0, 14)}7000-8000-`)
+    const id = `(${time} || lpad(to_hex(place), 12, '0'))::uuid`
+    await copy('run', { id, due_at: 'now()', created_at: 'now()' })
+    await copy('ready', { run_id: id, tag, available_at: 'now()' })
+  } finally {
+    await sql.end()
+  }
+
+  async function copy(table: string, made: Readonly<Record<string, string>>): Promise<void> {
+    const { rows } = await sql.query<{ name: string }>(
+      `SELECT attname AS name FROM pg_attribute
+       WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`,
+      [`belfry.${table}`],
+    )
+    const columns = rows.map(({ name }) => pg.escapeIdentifier(name))
+    const values = rows.map(({ name }, index) => made[name] ?? columns[index])
+    await sql.query(
+      `INSERT INTO belfry.${table} (${columns.join(', ')})
+       SELECT ${values.join(', ')} FROM model_${table}, generate_series(1, $1::int) AS place`,
+      [count],
+    )
+  }
+}
+
+const keepModel = `
+CREATE TABLE IF NOT EXISTS model_ready AS SELECT * FROM belfry.ready WHERE session_id IS NULL LIMIT 1;
+CREATE TABLE IF NOT EXISTS model_run AS
+  SELECT run.* FROM belfry.run JOIN model_ready ON run.id = model_ready.run_id;
+CREATE SEQUENCE IF NOT EXISTS model_tag`

@@ -1,0 +1,183 @@
+// The servers that a bench starts for itself, on free loopback ports and in a temporary directory, and stops
+// again: one Postgres for all engines, with durability on, and Redis with an append-only file.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { connect, createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { startEmbeddedPostgres } from '../../../packages/server/src/postgres/embedded/embedded-postgres.ts'
+import { migrate } from '../../../packages/server/src/postgres/migrate.ts'
+import { serviceNamed } from '../../support/services.ts'
+import type { EngineName, Place } from './engine.ts'
+import { say } from './figures.ts'
+
+/** As the peers were measured before; the rest is what the embedded Postgres has, fsync on among it. */
+const settings = {
+  shared_buffers: '512MB',
+  max_connections: 200,
+  wal_compression: 'off',
+  max_wal_size: '8GB',
+  idle_in_transaction_session_timeout: '0',
+}
+const redisStartMs = 10_000
+
+export interface Servers {
+  /** Of the superuser, on the maintenance database. */
+  readonly sql: pg.Client
+  readonly redisPort: number | null
+  readonly postgresVersion: string
+  readonly redisVersion: string | null
+  /** A fresh database for an engine; `drop` removes it with all that is in it. */
+  place(engine: EngineName): Promise<{ readonly place: Place; readonly drop: () => Promise<void> }>
+  /** Does something on a connection to a database of its own. */
+  on<Answer>(databaseUrl: string, work: (sql: pg.Client) => Promise<Answer>): Promise<Answer>
+  stop(): Promise<void>
+}
+
+/** Says what is missing, if anything. `withRedis`: BullMQ takes part. */
+export async function startServers({ withRedis }: { withRedis: boolean }): Promise<Servers> {
+  const directory = mkdtempSync(join(tmpdir(), 'belfry-bench-'))
+  // as root, Postgres runs as another user, who must get through
+  chmodSync(directory, 0o711)
+  const undo: (() => Promise<unknown>)[] = [
+    () => Promise.resolve(rmSync(directory, { recursive: true, force: true })),
+  ]
+  const stop = onlyOnce(async () => {
+    for (const each of undo.toReversed()) await each()
+  })
+  stopWhenInterrupted(stop)
+  try {
+    const postgres = await startEmbeddedPostgres({
+      dataDir: join(directory, 'data'),
+      log: (level, message) => level === 'info' || process.stderr.write(`[postgres] ${message}\n`),
+      settings,
+    })
+    undo.push(postgres.stop)
+    const sql = new pg.Client({ ...postgres.adminConnection, database: 'postgres' })
+    await sql.connect()
+    undo.push(() => sql.end())
+    const redis = withRedis ? await startRedis(directory) : undefined
+    if (redis !== undefined) undo.push(redis.stop)
+    const redisPort = redis?.port ?? null
+    const { rows } = await sql.query<{ version: string }>(
+      "SELECT current_setting('server_version') AS version",
+    )
+    const { host, port } = postgres.connection
+    const urlOf = (user: string, database: string): string =>
+      `postgres://${user}@localhost:${port}/${database}?host=${encodeURIComponent(host)}`
+    return {
+      sql,
+      redisPort,
+      postgresVersion: rows[0]?.version ?? '',
+      redisVersion: redis?.version ?? null,
+      place: (engine) => makePlace({ sql, admin: postgres.adminConnection, urlOf, redisPort }, engine),
+      on: connected,
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function connected<Answer>(url: string, work: (sql: pg.Client) => Promise<Answer>): Promise<Answer> {
+  const sql = new pg.Client({ connectionString: url })
+  await sql.connect()
+  try {
+    return await work(sql)
+  } finally {
+    await sql.end()
+  }
+}
+
+interface Making {
+  readonly sql: pg.Client
+  readonly admin: { readonly host: string; readonly port: number; readonly user: string }
+  readonly urlOf: (user: string, database: string) => string
+  readonly redisPort: number | null
+}
+
+let places = 0
+
+async function makePlace({ sql, admin, urlOf, redisPort }: Making, engine: EngineName) {
+  const database = `bench_${++places}`
+  await sql.query(`CREATE DATABASE ${database}`)
+  if (engine.startsWith('belfry')) {
+    await migrate({ ...admin, database }, { log: () => undefined, runtimeLogin: 'belfry' })
+  }
+  if (engine === 'bullmq' && redisPort !== null) await flushRedis(redisPort)
+  const place = { databaseUrl: urlOf('postgres', database), runtimeUrl: urlOf('belfry', database), redisPort }
+  const drop = async (): Promise<void> => {
+    await sql.query(`DROP DATABASE ${database} WITH (FORCE)`)
+    if (engine === 'bullmq' && redisPort !== null) await flushRedis(redisPort)
+  }
+  return { place, drop }
+}
+
+async function startRedis(directory: string) {
+  const service = serviceNamed('redis')
+  const program = service.find()
+  if (program === undefined) {
+    const command = `apt-get install ${service.aptPackages.join(' ')}`
+    say(`redis-server is missing, so BullMQ is left out. Install it: ${command}`)
+    return undefined
+  }
+  const port = await freePort()
+  const durable = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--save', '']
+  const child = spawn(
+    program,
+    ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory, '--loglevel', 'warning', ...durable],
+    { stdio: ['ignore', 'ignore', 'inherit'] },
+  )
+  const gone = once(child, 'exit')
+  const deadlineMs = performance.now() + redisStartMs
+  while (!(await redisSays(port, 'PING').catch(() => '')).startsWith('+PONG')) {
+    if (performance.now() > deadlineMs || child.exitCode !== null) {
+      child.kill('SIGKILL')
+      throw new Error('redis-server did not start.')
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  const info = await redisSays(port, 'INFO server')
+  const stop = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await gone
+  }
+  return { port, stop, version: /redis_version:(\S+)/.exec(info)?.[1] ?? '' }
+}
+
+const flushRedis = (port: number): Promise<string> => redisSays(port, 'FLUSHALL')
+
+/** One command on a connection of its own; the first piece of the answer. */
+function redisSays(port: number, command: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(`${command}\r\n`))
+    socket.once('data', (data) => {
+      resolve(data.toString())
+      socket.destroy()
+    })
+    socket.once('error', reject)
+  })
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+function stopWhenInterrupted(stop: () => Promise<void>): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void stop().finally(() => process.exit(130)))
+  }
+}
+
+function onlyOnce(action: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined
+  return () => (running ??= action())
+}

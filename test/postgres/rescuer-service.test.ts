@@ -1,0 +1,132 @@
+// The loop of the rescuer on a real Postgres: how often it reads, what a failed page or a run that cannot be
+// ended costs, and that it stops. What it ends, and how: rescue.test.ts.
+import { BelfryError } from '@belfry/contract'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
+import type { RunStore } from '../../packages/server/src/ports/run-store.ts'
+import { realClock } from '../support/real-clock.ts'
+import { rescueRig } from '../support/rescue-rig.ts'
+import {
+  createRunningFixture,
+  eventually,
+  newId,
+  recordEvents,
+  recordHints,
+  retriedEnd,
+  type RunningFixture,
+  type TestJob,
+} from '../support/running.ts'
+
+let fixture: RunningFixture
+let job: TestJob
+const { rescuer, claim, expire, lostRun } = rescueRig(() => fixture)
+
+beforeAll(async () => {
+  fixture = await createRunningFixture()
+  job = await fixture.addJob({ queue: 'many' })
+})
+afterAll(() => fixture.drop())
+beforeEach(async () => {
+  await fixture.database.sql('TRUNCATE belfry.ready, belfry.session')
+})
+
+describe('the service', () => {
+  test('reads ready only when a session was ended, or when it is time for a sweep', async () => {
+    let scans = 0
+    let rounds = 0
+    const store: RunStore = {
+      ...fixture.store,
+      endExpiredSessions: () => {
+        rounds++
+        return fixture.store.endExpiredSessions()
+      },
+      stuckRuns: (after, limit) => {
+        scans++
+        return fixture.store.stuckRuns(after, limit)
+      },
+    }
+    const service = createRescuer({
+      store,
+      overdueRuns: fixture.overdueRuns,
+      hints: recordHints(),
+      clock: realClock,
+      random: { next: Math.random },
+      events: recordEvents(),
+      intervalMs: 5,
+      sweepMs: 3_600_000,
+    })
+    await service.start()
+    try {
+      await eventually(() => rounds >= 5, 'five rounds')
+      expect(scans).toBe(1)
+      const run = await lostRun(job)
+      await eventually(async () => (await fixture.place(run.runId)).place === 'delayed', 'the rescue')
+      expect(scans).toBe(2)
+    } finally {
+      await service.stop()
+    }
+  })
+
+  test('a page that fails is tried again; what was read before is not lost', async () => {
+    const run = await lostRun(job)
+    let failures = 0
+    const store: RunStore = {
+      ...fixture.store,
+      rescue: async (ends) => {
+        if (failures++ === 0) throw new BelfryError('database_unavailable', 'The connection broke.')
+        return fixture.store.rescue(ends)
+      },
+    }
+    const events = recordEvents()
+    const { overdueRuns } = fixture
+    const random = { next: Math.random }
+    const options = { store, overdueRuns, hints: recordHints(), clock: realClock, random, events }
+    const service = createRescuer({ ...options, intervalMs: 5, sweepMs: 3_600_000 })
+    await service.start()
+    try {
+      await eventually(async () => (await fixture.place(run.runId)).place === 'delayed', 'the rescue')
+    } finally {
+      await service.stop()
+    }
+    expect(events.of('role_failed')).toMatchObject([{ role: 'rescuer' }])
+  })
+
+  test('a run whose end cannot be stored keeps no other from being ended, and is reported', async () => {
+    await fixture.addRuns(job, 20)
+    const sessionId = await fixture.openSession()
+    const lost = await claim(sessionId, job, 20)
+    await expire(sessionId)
+    const bad = lost[7]?.runId
+    const store: RunStore = {
+      ...fixture.store,
+      rescue: async (ends) => {
+        if (ends.some((end) => end.runId === bad)) throw Object.assign(new Error('bad'), { code: '22P02' })
+        return fixture.store.rescue(ends)
+      },
+    }
+    const { runOnce, events } = rescuer(store)
+    expect(await runOnce()).toBe(19)
+    for (const { runId } of lost) {
+      expect((await fixture.place(runId)).place).toBe(runId === bad ? 'running' : 'delayed')
+    }
+    expect(events.of('role_failed').map((each) => String(each.error))).toEqual([
+      `Error: The lost attempt of run ${bad ?? ''} cannot be ended: bad`,
+    ])
+    const counts = events.of('runs_rescued').map((each) => each.count)
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(19)
+  })
+
+  test('a stop does not wait for a database that answers nothing', async () => {
+    const store: RunStore = { ...fixture.store, endExpiredSessions: () => new Promise(() => {}) }
+    const service = rescuer(store)
+    await service.start()
+    const startedMs = performance.now()
+    await service.stop()
+    expect(performance.now() - startedMs).toBeLessThan(4_000)
+  })
+
+  test('an unknown run is nobody', async () => {
+    const end = { ...retriedEnd({ runId: newId(), leaseEpoch: 1 }), sessionId: newId() }
+    expect((await fixture.store.rescue([end])).applied).toEqual([])
+  })
+})
