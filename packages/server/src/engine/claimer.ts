@@ -10,7 +10,7 @@
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { ReadyCursor, RunQueue } from '../ports/run-queue.ts'
-import type { RunStore } from '../ports/run-store.ts'
+import type { HeldRun, RunStore } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import { createDefinitionCache } from './definition-cache.ts'
 import { createIntake, type IntakeOptions } from './intake.ts'
@@ -41,6 +41,8 @@ export interface ClaimerOptions extends IntakeOptions {
 export interface Claimer extends Service {
   readonly wake: () => void
   readonly slotFreed: () => void
+  /** Gives back what was never started. What cannot be given back now is found as a stray. */
+  readonly giveBack: (sessionId: string, runs: readonly HeldRun[]) => Promise<void>
   /** Gives back what the session holds but nobody here knows of. */
   readonly giveBackStrays: () => Promise<void>
 }
@@ -50,7 +52,10 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   const shares = createQueueShares(queues)
   const strays = createStrays({ store, hints, clock, slots })
   const marks = createLowWaterMarks()
-  const claimAll = createIntake(options, { shares, strays, marks, definitions: createDefinitionCache(store) })
+  const claimAll = createIntake(
+    { ...options, overlaps: true },
+    { shares, strays, marks, definitions: createDefinitionCache(store) },
+  )
   let pollMs = minPollMs
   let cursor: ReadyCursor | null = null
   let nextLookMs = -Infinity
@@ -76,10 +81,11 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     // what is known or hinted comes before the search for more; where nothing is known this asks nothing
     let found = await claimAll(sessionId, signal)
     const looks = !shares.fixed && clock.monotonicMs() >= nextLookMs
-    if (looks && (await look()) && found === 0) found = await claimAll(sessionId, signal)
+    if (looks && (await look()) && found.runs === 0) found = await claimAll(sessionId, signal)
     hungry = slots.free() <= 0
     if (hungry) return maxPollMs
-    pollMs = found > 0 ? minPollMs : Math.min(maxPollMs, pollMs * 2)
+    if (found.cut) return 0
+    pollMs = found.runs > 0 ? minPollMs : Math.min(maxPollMs, pollMs * 2)
     // jitter only upwards: an idle worker asks no more than once in maxPollMs
     return pollMs * (1 + random.next() / 5)
   }
@@ -108,6 +114,14 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     },
     slotFreed() {
       if (hungry) loop.wake()
+    },
+    async giveBack(sessionId, runs) {
+      try {
+        await strays.giveBack(sessionId, runs)
+      } catch (error) {
+        strays.suspect()
+        events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
+      }
     },
     async giveBackStrays() {
       const sessionId = session.current()

@@ -3,7 +3,7 @@
  *
  * 1. An end that comes while nothing was sent for `batchMs` goes out at once; those that follow gather for
  *    `batchMs`, or until there are `batchSize` or nothing else runs. One statement is under way at a time, so
- *    under load batches grow by themselves.
+ *    under load batches grow by themselves, to twice that size.
  * 2. Nothing is acknowledged that is not committed. While the database is away the batch is kept and sent
  *    again, with backoff; the worker's slots bound how much that can be. A call whose answer was lost is safe
  *    to repeat (ports/run-store.ts).
@@ -72,8 +72,12 @@ export function createCompleter(options: CompleterOptions): Completer {
 
   function schedule(): void {
     if (inFlight > 0 || waiting.length === 0) return
-    const now =
-      emptied !== undefined || waiting.length >= batchSize || options.nothingElseRuns(waiting.length)
+    const now = emptied !== undefined || options.nothingElseRuns(waiting.length)
+    if (waiting.length >= batchSize) {
+      timer?.cancel()
+      flush()
+      return
+    }
     if (timer !== undefined && (urgent || !now)) return
     timer?.cancel()
     urgent = now
@@ -83,7 +87,7 @@ export function createCompleter(options: CompleterOptions): Completer {
   function flush(): void {
     timer = undefined
     if (inFlight > 0 || givenUp.signal.aborted) return
-    const batch = takeBatch(waiting, batchSize)
+    const batch = takeBatch(waiting, 2 * batchSize)
     inFlight = batch.length
     lastSentMs = clock.monotonicMs()
     void send(batch).then(() => {
@@ -113,10 +117,10 @@ export function createCompleter(options: CompleterOptions): Completer {
 }
 
 /** The oldest ends, all of one session. */
-function takeBatch(waiting: EndedAttempt[], batchSize: number): EndedAttempt[] {
+function takeBatch(waiting: EndedAttempt[], most: number): EndedAttempt[] {
   const sessionId = waiting[0]?.sessionId
   const other = waiting.findIndex((ended) => ended.sessionId !== sessionId)
-  return waiting.splice(0, Math.min(batchSize, other < 0 ? waiting.length : other))
+  return waiting.splice(0, Math.min(most, other < 0 ? waiting.length : other))
 }
 
 type Batch = readonly EndedAttempt[]

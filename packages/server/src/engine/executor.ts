@@ -2,6 +2,8 @@
  * From a claimed run to its end on record: takes the slot, runs the attempt, hands its end to the completer,
  * frees the slot when that is acknowledged. A run whose time was over when it was claimed ends without one.
  * Knows what to abort for a lost session, a cancel, a shutdown.
+ *
+ * What was claimed while as many handlers as slots are at work waits for one of them (waiting-runs.ts).
  */
 import type { JobDefinition } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
@@ -16,6 +18,7 @@ import type { Completer } from './completer.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { overdueEnd } from './overdue-end.ts'
 import type { Held, Slots } from './slots.ts'
+import { createWaitingRuns, type WaitingRuns } from './waiting-runs.ts'
 
 export interface ExecutorOptions {
   readonly handlers: readonly Handler[]
@@ -27,6 +30,8 @@ export interface ExecutorOptions {
   readonly completer: Pick<Completer, 'submit'>
   readonly abortGraceMs: number
   readonly onSlotFreed: () => void
+  /** Gives back runs that were never started. */
+  readonly giveBack: (sessionId: string, runs: readonly ClaimedRun[]) => void
 }
 
 export interface Executor {
@@ -34,15 +39,18 @@ export interface Executor {
   readonly start: (sessionId: string, run: ClaimedRun, definition: JobDefinition | undefined) => void
   readonly abandonSession: (sessionId: string) => void
   readonly cancel: (runIds: readonly string[]) => void
-  /** Runs whose handlers are at work under a session. */
+  /** Runs that are held under a session. */
   readonly executing: (sessionId: string) => readonly string[]
   /** Runs that were ended by others: their handlers work for nothing. */
   readonly abandonRuns: (runIds: readonly string[]) => void
+  /** Gives back what waits for a handler that is at work. */
+  readonly giveBackWaiting: () => void
   readonly shutDown: () => void
 }
 
 export function createExecutor(options: ExecutorOptions): Executor {
   const { events, slots } = options
+  const waiting = createWaitingRuns(options)
 
   function abandon(held: readonly Held[]): void {
     for (const { run, abort } of held) {
@@ -53,7 +61,8 @@ export function createExecutor(options: ExecutorOptions): Executor {
   }
 
   return {
-    start: createStarter(options),
+    start: createStarter(options, waiting),
+    giveBackWaiting: waiting.giveBack,
     executing: (sessionId) =>
       slots
         .held()
@@ -75,7 +84,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
 }
 
 /** Answers what begins an attempt and sees it through to its end. */
-function createStarter(options: ExecutorOptions): Executor['start'] {
+function createStarter(options: ExecutorOptions, waiting: WaitingRuns): Executor['start'] {
   const { events, slots, completer } = options
   const handlers = new Map(options.handlers.map((handler) => [handler.kind, handler]))
 
@@ -85,20 +94,25 @@ function createStarter(options: ExecutorOptions): Executor['start'] {
   }
 
   function start(sessionId: string, run: ClaimedRun, known: JobDefinition | undefined): void {
-    if (run.overdue !== null) {
-      endUnstarted(sessionId, run, run.overdue)
-      return
-    }
+    if (run.overdue !== null) endUnstarted(sessionId, run, run.overdue)
+    else if (slots.idle()) begin(sessionId, run, known)
+    else waiting.add({ sessionId, run, begin: () => begin(sessionId, run, known) })
+  }
+
+  function begin(sessionId: string, run: ClaimedRun, known: JobDefinition | undefined): void {
     const definition = known ?? unusableDefinition
     const handler = (known && handlers.get(known.handler.kind)) ?? unusableHandler
     const { runId, tenantId, jobId, leaseEpoch } = run
     events.emit('attempt_started', { runId, tenantId, jobId, attempt: run.attempt, leaseEpoch })
     let running = true
+    const over = slots.begin()
     const attempt = startAttempt(options, { sessionId, run, definition, handler }, ({ end, abandoned }) => {
       running = false
+      over()
       if (abandoned !== undefined) slots.leaveBehind(abandoned)
       if (end === undefined) onAcknowledged()
       else completer.submit({ sessionId, run, end, onAcknowledged, onDropped: freedBy(taken.drop) })
+      waiting.next()
     })
     const abort = (reason: AbortReason): boolean => {
       if (running) attempt.abort(reason)

@@ -4,6 +4,8 @@
  * 1. One pass: every queue gets its share of the free slots (queue-shares.ts); those that used theirs up get
  *    what is left, until all gave less than was asked or no slot is free.
  * 2. Definitions are loaded before anything is started; what may not be started any more is given back.
+ * 3. With `overlaps` the next claim is on its way while the runs of the one before are started, so neither
+ *    the database nor this process waits for the other.
  */
 import type { JobDefinition } from '@belfry/contract'
 import type { TagClock } from '../domain/fair-queue.ts'
@@ -25,6 +27,9 @@ import type { Strays } from './strays.ts'
  */
 const maxClaim = 500
 
+/** With free slots all the time a pass would have no end; what else there is to do comes in between. */
+const claimsOfPass = 16
+
 export interface IntakeOptions {
   readonly queue: Pick<RunQueue, 'claim'>
   readonly clock: Clock
@@ -38,6 +43,8 @@ export interface IntakeOptions {
   readonly slots: Pick<Slots, 'free'>
   readonly start: (sessionId: string, run: ClaimedRun, definition: JobDefinition | undefined) => void
   readonly deadlineMarginMs: number
+  /** Unset: `slots` knows how many are free only when all that was claimed is started. */
+  readonly overlaps?: boolean | undefined
 }
 
 export interface IntakeParts {
@@ -47,13 +54,20 @@ export interface IntakeParts {
   readonly strays: Pick<Strays, 'giveBack' | 'suspect'>
 }
 
-/** Answers a function that claims and starts; it answers how many runs it claimed. */
+export interface Intake {
+  /** How many runs were claimed. */
+  readonly runs: number
+  /** Whether there may be more, and slots for them. */
+  readonly cut: boolean
+}
+
+/** Answers a function that claims and starts. */
 export function createIntake(
   options: IntakeOptions,
   parts: IntakeParts,
-): (sessionId: string, signal: AbortSignal) => Promise<number> {
+): (sessionId: string, signal: AbortSignal) => Promise<Intake> {
   const { clock, databaseClock, session, slots } = options
-  const free = (): number => Math.min(slots.free(), maxClaim)
+  const free = (unstarted: number): number => Math.min(slots.free() - unstarted, maxClaim)
 
   async function claimOnce(sessionId: string, wanted: readonly QueueLimit[]): Promise<readonly ClaimedRun[]> {
     const sentMs = clock.monotonicMs()
@@ -89,22 +103,41 @@ export function createIntake(
       )
   }
 
-  return async (sessionId, signal) => {
+  /** The next claim; undefined where nothing is left to ask, or no slot is free beside `unstarted` runs. */
+  function ask(sessionId: string, signal: AbortSignal, unstarted: number) {
+    if (signal.aborted || session.current() !== sessionId) return undefined
+    const wanted = parts.shares.spread(free(unstarted), clock.monotonicMs())
+    return wanted.length === 0 ? undefined : claimOnce(sessionId, wanted)
+  }
+
+  async function pass(sessionId: string, signal: AbortSignal): Promise<Intake> {
     let total = 0
+    let more = true
+    let next = ask(sessionId, signal, 0)
+    for (let claims = 1; next !== undefined; claims++) {
+      const runs = await next
+      total += runs.length
+      more = claims < claimsOfPass || options.overlaps !== true
+      next = more && options.overlaps === true ? ask(sessionId, signal, runs.length) : undefined
+      if (next !== undefined) {
+        // it is awaited when these are started; and before that it has to leave
+        next.catch(() => undefined)
+        await clock.sleep(0)
+      }
+      if (runs.length > 0) await startAll(sessionId, runs, signal)
+      if (more) next ??= ask(sessionId, signal, 0)
+    }
+    return { runs: total, cut: !more }
+  }
+
+  return async (sessionId, signal) => {
     parts.shares.beginPass()
     try {
-      while (!signal.aborted && session.current() === sessionId) {
-        const wanted = parts.shares.spread(free(), clock.monotonicMs())
-        if (wanted.length === 0) break
-        const runs = await claimOnce(sessionId, wanted)
-        if (runs.length > 0) await startAll(sessionId, runs, signal)
-        total += runs.length
-      }
+      return await pass(sessionId, signal)
     } catch (error) {
       parts.strays.suspect()
       throw error
     }
-    return total
   }
 }
 

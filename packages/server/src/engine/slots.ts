@@ -1,13 +1,17 @@
 /**
- * What a worker holds. A slot is taken when a run is claimed and free when its end is on record. Two things
- * are held without a slot: handlers that ignored their signal and still run (they block no slot, until there
- * are as many of them as slots; from then on each one more does, so that a handler that always hangs cannot
- * pile up without end); and runs whose end could not be stored: the session holds them in the database until
- * their deadline, and nobody may take them for unstarted.
+ * What a worker holds: as many runs as it has slots, each from its claim until its end is on record; and some
+ * more where slots become free so fast that they would wait for claims (turnover.ts). No more handlers than
+ * slots are at work at a time, whatever is held.
+ *
+ * Two things are held without a slot: handlers that ignored their signal and still run (they block no slot,
+ * until there are as many of them as slots; from then on each one more does, so that a handler that always
+ * hangs cannot pile up without end); and runs whose end could not be stored: the session holds them in the
+ * database until their deadline, and nobody may take them for unstarted.
  */
 import type { Clock } from '../ports/clock.ts'
 import type { AbortReason } from '../ports/handler.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
+import { createTurnover } from './turnover.ts'
 
 export interface Held {
   readonly sessionId: string
@@ -21,13 +25,21 @@ export interface Taken {
   readonly release: () => void
   /** The run is held on paper only. */
   readonly drop: () => void
+  /** It is no longer held here, and was never started. */
+  readonly leave: () => void
 }
 
 /** Dropped ends are rare, and of no interest once their deadline has passed. */
 const maxDropped = 1_000
 
 export interface Slots {
+  /** How many runs may be claimed now. */
   readonly free: () => number
+  /** Whether one more handler may begin. */
+  readonly idle: () => boolean
+  /** A handler begins; answers what is to be called when it is over, or left behind. */
+  readonly begin: () => () => void
+  /** Runs that are held. */
   readonly busy: () => number
   readonly leftBehind: () => number
   readonly held: () => readonly Held[]
@@ -39,15 +51,24 @@ export interface Slots {
   readonly emptied: (clock: Clock, limitMs: number) => Promise<void>
 }
 
-export function createSlots(count: number): Slots {
+export function createSlots(count: number, clock: Pick<Clock, 'monotonicMs'>): Slots {
+  const turnover = createTurnover(clock)
   const held = new Set<Held>()
   const dropped: ClaimedRun[] = []
   let leftBehind = 0
+  let atWork = 0
   let emptied = Promise.withResolvers<void>()
   emptied.resolve()
 
+  const usable = (): number => count - Math.max(0, leftBehind - count)
+
   return {
-    free: () => count - held.size - Math.max(0, leftBehind - count),
+    free: () => usable() + turnover.ahead() - held.size,
+    idle: () => atWork < usable(),
+    begin() {
+      atWork++
+      return () => void atWork--
+    },
     busy: () => held.size,
     leftBehind: () => leftBehind,
     held: () => [...held],
@@ -55,16 +76,20 @@ export function createSlots(count: number): Slots {
     take(each) {
       if (held.size === 0) emptied = Promise.withResolvers()
       held.add(each)
-      const release = (): void => {
+      const leave = (): void => {
         held.delete(each)
         if (held.size === 0) emptied.resolve()
+      }
+      const release = (): void => {
+        turnover.released()
+        leave()
       }
       const drop = (): void => {
         dropped.push(each.run)
         if (dropped.length > maxDropped) dropped.shift()
         release()
       }
-      return { release, drop }
+      return { release, drop, leave }
     },
     leaveBehind(settled) {
       leftBehind++

@@ -4,10 +4,11 @@
  *   claim (claimer.ts) ──► slot taken ──► attempt (attempt.ts) ──► completer ──► acknowledged ──► slot free
  *
  * 1. A slot is taken from the claim until the end is on record, so neither claimed runs nor unwritten ends
- *    pile up.
+ *    pile up. Where slots become free faster than claims come back, some more runs are held, and wait for
+ *    handlers for a few milliseconds (slots.ts, waiting-runs.ts).
  * 2. Everything that it holds hangs on its session (session.ts). When that is lost, every handler's signal
  *    fires, and nothing of the old session is written except successes, which the epochs let in or not.
- * 3. Stop: claim no more; drain, up to `drainMs`; signal `shutdown` to what still runs; write the ends (at
+ * 3. Stop: claim no more; give back what waits; drain, up to `drainMs`; signal `shutdown` to what still runs; write the ends (at
  *    least once: back in the queue, uncounted; at most once: outcome unknown); give back what was never
  *    started; close the session. A database that answers nothing is not waited for: each step has its
  *    limit, so the whole ends within `drainMs` + `abortGraceMs` + 15 s, with nothing to drain within 6 s.
@@ -112,7 +113,7 @@ export interface Worker extends Service {
 export function createWorker(options: WorkerOptions): Worker {
   const { clock, events } = options
   const settings = { ...workerDefaults, ...options.settings }
-  const slots = createSlots(settings.slots)
+  const slots = createSlots(settings.slots, clock)
   const completer = createCompleter({
     ...options,
     batchMs: settings.completionBatchMs,
@@ -125,6 +126,7 @@ export function createWorker(options: WorkerOptions): Worker {
     completer,
     abortGraceMs: settings.abortGraceMs,
     onSlotFreed: () => claimer.slotFreed(),
+    giveBack: (sessionId, runs) => void claimer.giveBack(sessionId, runs),
   })
   const session = createWorkerSession({
     ...options,
@@ -160,7 +162,7 @@ export function createWorker(options: WorkerOptions): Worker {
     stats: () => ({
       sessionId: session.current() ?? null,
       slots: settings.slots,
-      busy: slots.busy(),
+      busy: Math.min(settings.slots, slots.busy()),
       ending: completer.pending(),
       abandoned: slots.leftBehind(),
     }),
@@ -183,6 +185,7 @@ async function stopInSteps(parts: StopParts): Promise<void> {
   const { clock, events, settings, slots, completer, executor, session, claimer } = parts
   // a claim under way that comes back later starts nothing and is given back
   await settledWithin(clock, stepMs, claimer.stop())
+  executor.giveBackWaiting()
   await slots.emptied(clock, settings.drainMs)
   executor.shutDown()
   // handlers that ignore the signal are left behind after the grace; a second more for their ends to be

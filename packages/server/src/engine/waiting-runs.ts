@@ -1,0 +1,115 @@
+/**
+ * Runs that were claimed ahead and wait for a handler that is at work (slots.ts says how many there may be).
+ * They are held as those that run are: the session hangs on to them, and they end with it. None waits long:
+ * where handlers take longer than those before them, what has waited for a second goes back to the queue,
+ * for workers that are idle.
+ */
+import type { Clock, Timer } from '../ports/clock.ts'
+import type { AbortReason } from '../ports/handler.ts'
+import type { ClaimedRun } from '../ports/run-queue.ts'
+import type { Slots, Taken } from './slots.ts'
+
+const patienceMs = 1_000
+
+export interface WaitingRun {
+  readonly sessionId: string
+  readonly run: ClaimedRun
+  /** Starts it; it takes a slot by itself. */
+  readonly begin: () => void
+}
+
+export interface WaitingRuns {
+  readonly add: (run: WaitingRun) => void
+  /** A handler is over: begins those that there is room for now. */
+  readonly next: () => void
+  readonly giveBack: () => void
+}
+
+export interface WaitingRunsOptions {
+  readonly clock: Clock
+  readonly slots: Pick<Slots, 'idle' | 'take'>
+  readonly giveBack: (sessionId: string, runs: readonly ClaimedRun[]) => void
+}
+
+interface Waiting extends WaitingRun {
+  readonly taken: Taken
+  readonly sinceMs: number
+}
+
+export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions): WaitingRuns {
+  /** In the order of their claims; those before `head`, and those that left, are none any more. */
+  const queue: Waiting[] = []
+  let head = 0
+  const waiting = new Set<Waiting>()
+  const leaving: Waiting[] = []
+  let timer: Timer | undefined
+
+  function leave(each: Waiting): void {
+    waiting.delete(each)
+    each.taken.leave()
+  }
+
+  /** One of a session that was lost is somebody else's. A cancel ends it where it is given back. */
+  function abort(each: Waiting, reason: AbortReason): boolean {
+    if (!waiting.has(each)) return false
+    leave(each)
+    if (reason === 'lease_lost') return true
+    // what is aborted at one time goes back in one statement
+    if (leaving.push(each) === 1) queueMicrotask(() => giveBackThese(leaving.splice(0)))
+    return true
+  }
+
+  function giveBackThese(these: readonly Waiting[]): void {
+    for (const [sessionId, its] of Map.groupBy(these, (each) => each.sessionId)) {
+      giveBack(
+        sessionId,
+        its.map(({ run }) => run),
+      )
+    }
+  }
+
+  function giveBackAll(): void {
+    const all = [...waiting]
+    for (const each of all) leave(each)
+    giveBackThese(all)
+  }
+
+  function oldest(): Waiting | undefined {
+    for (; head < queue.length; head++) {
+      const each = queue[head]
+      if (each !== undefined && waiting.has(each)) return each
+    }
+    queue.length = head = 0
+    return undefined
+  }
+
+  function check(): void {
+    timer = undefined
+    const first = oldest()
+    if (first === undefined) return
+    const leftMs = first.sinceMs + patienceMs - clock.monotonicMs()
+    if (leftMs <= 0) giveBackAll()
+    else timer = clock.setTimer(leftMs, check)
+  }
+
+  return {
+    add(run) {
+      const sinceMs = clock.monotonicMs()
+      const abortIt = (reason: AbortReason): boolean => abort(each, reason)
+      const taken = slots.take({ sessionId: run.sessionId, run: run.run, abort: abortIt })
+      const each: Waiting = { ...run, taken, sinceMs }
+      waiting.add(each)
+      queue.push(each)
+      timer ??= clock.setTimer(patienceMs, check)
+    },
+    next() {
+      while (slots.idle()) {
+        const each = oldest()
+        if (each === undefined) return
+        leave(each)
+        each.begin()
+      }
+    },
+    giveBack: giveBackAll,
+  }
+}
