@@ -180,13 +180,15 @@ function enqueueing(running: () => EmbeddedBelfry, client: Client): Pick<Belfry,
     checkArgument('enqueue', '/options', enqueueOptions, anObject)
     if (!('client' in enqueueOptions)) {
       const { body, ...call } = await enqueueRequest(job, input, enqueueOptions)
-      return client.runs.create(body, call)
+      if (call.idempotencyKey !== undefined || call.ifMatch !== undefined)
+        return client.runs.create(body, call)
+      call.signal?.throwIfAborted()
+      return (await running().enqueue.direct(travelled(body))) ?? client.runs.create(body, call)
     }
     const { client: callers, ...rest } = enqueueOptions
     checkArgument('enqueue', '/client', callers, aClient)
     const { body } = await enqueueRequest(job, input, rest)
-    // as it would travel to a server
-    return running().enqueue.one(callers, JSON.parse(jsonOf('enqueue', body)) as RunCreate)
+    return running().enqueue.one(callers, travelled(body))
   }
 
   const enqueueMany: Belfry['enqueueMany'] = async (job, inputs, given = {}) => {
@@ -198,6 +200,9 @@ function enqueueing(running: () => EmbeddedBelfry, client: Client): Pick<Belfry,
 
   return { enqueue: enqueue as Belfry['enqueue'], enqueueMany }
 }
+
+/** As it would arrive at a server. */
+const travelled = (body: RunCreate): RunCreate => JSON.parse(jsonOf('enqueue', body)) as RunCreate
 
 function noClock(): never {
   throw new BelfryError(

@@ -38,7 +38,8 @@ export async function manyRequest<Input>(
   checkArgument('enqueueMany', '/inputs', inputs, aList)
   const { dedupeKey, dedupe, ...options } = given
   const { body, ...call } = enqueueBody(job, undefined, options)
-  for (const [index, input] of inputs.entries()) await checkedInput(job, input, `/inputs/${index}`)
+  if (job.input !== undefined)
+    for (const [index, input] of inputs.entries()) await checkedInput(job, input, `/inputs/${index}`)
   return {
     ...call,
     body: dedupe === undefined ? body : { ...body, dedupe },

@@ -1,20 +1,26 @@
 /**
  * Asking for runs within the program's own process, without a request to the API: inside the program's own
- * transaction, or for many runs at once in one of ours. Judged by the same rules as over the API.
+ * transaction, or in one of ours. Judged by the same rules as over the API. What may start at once and has
+ * nothing to be decided takes the short way (direct-enqueue.ts).
  */
-import type { JsonValue, RunCreate, RunReceipt } from '@belfry/contract'
-import { BelfryError, jsonSchema, runCreateSchema } from '@belfry/contract'
+import type { ErrorDetail, JsonValue, RunCreate, RunCreated, RunReceipt } from '@belfry/contract'
+import { BelfryError, inputFault, runCreateSchema } from '@belfry/contract'
 import { askedRun } from '../engine/catalog/asked-run.ts'
 import type { AskedRun, EnqueuedRun, EnqueueParts } from '../engine/catalog/enqueuer.ts'
 import { enqueueRuns } from '../engine/catalog/enqueuer.ts'
-import { createRepeatedHints } from '../engine/repeated-hints.ts'
+import { newRunRecord } from '../engine/catalog/new-run-record.ts'
+import { createRepeatedHints, type RepeatedHints } from '../engine/repeated-hints.ts'
 import { withKnownLanes } from '../http/known-lanes.ts'
+import { storedRun } from '../http/stored-run.ts'
 import { invalidRequest, validatePart } from '../http/validation.ts'
-import type { RunTemplate } from '../ports/catalog.ts'
+import { runView } from '../http/views.ts'
+import type { Catalog, RunTemplate } from '../ports/catalog.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Hint } from '../ports/hints.ts'
 import type { RunIntake } from '../ports/run-intake.ts'
 import { type CallersClient, insideTransaction } from '../postgres/enqueue-inside.ts'
+import { systemRandom } from '../adapters/system/ids.ts'
+import { createDirectEnqueue } from './direct-enqueue.ts'
 import type { Parts } from './parts.ts'
 
 export interface ManyAsked {
@@ -26,6 +32,8 @@ export interface ManyAsked {
 }
 
 export interface EmbeddedEnqueue {
+  /** Undefined: the API has to decide this one; nothing was stored. */
+  direct(body: RunCreate): Promise<RunCreated | undefined>
   one(client: CallersClient, body: RunCreate): Promise<RunReceipt>
   /** All or none. Without a client in a transaction of its own. */
   many(client: CallersClient | undefined, asked: ManyAsked): Promise<readonly RunReceipt[]>
@@ -33,25 +41,85 @@ export interface EmbeddedEnqueue {
 }
 
 export function createEmbeddedEnqueue(
-  { catalog: maybe, tags, ids, hints }: Pick<Parts, 'catalog' | 'tags' | 'ids' | 'hints'>,
+  parts: Pick<Parts, 'catalog' | 'directIntake' | 'engine' | 'events' | 'hints' | 'ids' | 'tags'>,
   tenantId: string,
   retentionDays: number,
   clock: Clock,
 ): EmbeddedEnqueue {
-  const catalog = maybe ?? noCatalog()
-  const repeated = createRepeatedHints(hints, clock)
+  const catalog = parts.catalog ?? noCatalog()
+  const intake = parts.directIntake ?? noCatalog()
+  const { databaseClock } = parts.engine
+  const direct = createDirectEnqueue(
+    { ...parts, catalog, intake, databaseClock, clock, random: systemRandom },
+    tenantId,
+  )
+  const repeated = createRepeatedHints(parts.hints, clock)
+  const take = createTaker({ ...parts, catalog, repeated }, tenantId)
 
+  return {
+    async direct(given) {
+      const { input, ...body } = checkedBody(given)
+      const stored = await direct.store(body, [input])
+      if (stored === undefined) return undefined
+      const access = { tenantId, dryRun: false, readOnly: true }
+      const record = stored.limited
+        ? await catalog.within(access, (tx) => storedRun(tx, stored.ids[0] ?? ''))
+        : newRunRecord(stored.runAt(0), stored.dueAtMs)
+      return { ...runView(record), duplicate: false, duplicateOf: null, gathered: null }
+    },
+    async one(client, given) {
+      const body = checkedBody(given)
+      const within = (nowMs: number) => ({ nowMs, retentionDays })
+      const asked = (template: RunTemplate, nowMs: number) => [askedRun(template, body, within(nowMs))]
+      const [receipt] = await take(client, body.job, asked)
+      if (receipt === undefined) throw new BelfryError('internal', 'A request has no result.')
+      return receipt
+    },
+    async many(client, { body: given, inputs, dedupeKeys }) {
+      const { dedupe, ...rest } = given
+      const body = checkedBody(rest)
+      checkInputs(inputs)
+      if (client === undefined && dedupeKeys === undefined) {
+        const stored = await direct.store(body, inputs)
+        if (stored !== undefined) return receiptsOf(stored, body.job)
+      }
+      return take(client, body.job, (template, nowMs) =>
+        inputs.map((input, index) => {
+          const dedupeKey = dedupeKeys?.[index]
+          const keyed =
+            dedupeKey === undefined ? { ...body, input } : checkedBody({ ...given, dedupe, dedupeKey, input })
+          return askedRun(template, keyed, { nowMs, retentionDays })
+        }),
+      )
+    },
+    close: () => repeated.close(),
+  }
+}
+
+type Take = (
+  client: CallersClient | undefined,
+  job: string,
+  asked: (template: RunTemplate, nowMs: number) => readonly AskedRun[],
+) => Promise<readonly RunReceipt[]>
+
+/** Takes in whatever may be asked for; the job is read first. */
+function createTaker(
+  {
+    catalog,
+    tags,
+    ids,
+    hints,
+    repeated,
+  }: Pick<Parts, 'hints' | 'ids' | 'tags'> & { readonly catalog: Catalog; readonly repeated: RepeatedHints },
+  tenantId: string,
+): Take {
   const look = (job: string) =>
     catalog.within({ tenantId, dryRun: false, readOnly: true }, async (tx) => {
       const [template, nowMs] = await Promise.all([tx.runs.templateByJobName(job), tx.nowMs()])
       return { template: known(template, job), nowMs }
     })
 
-  async function take(
-    client: CallersClient | undefined,
-    job: string,
-    asked: (template: RunTemplate, nowMs: number) => readonly AskedRun[],
-  ): Promise<readonly RunReceipt[]> {
+  return async (client, job, asked) => {
     const { template, nowMs } = await look(job)
     const wanted = asked(template, nowMs)
     const work = (intake: RunIntake, known: EnqueueParts['tags']) => {
@@ -68,31 +136,6 @@ export function createEmbeddedEnqueue(
     for (const hint of [...taken.hints, ...gate]) (client === undefined ? hints : repeated).publish(hint)
     return taken.results.map((result) => receiptOf(result, job))
   }
-
-  return {
-    async one(client, given) {
-      const body = checkedBody(given)
-      const within = (nowMs: number) => ({ nowMs, retentionDays })
-      const asked = (template: RunTemplate, nowMs: number) => [askedRun(template, body, within(nowMs))]
-      const [receipt] = await take(client, body.job, asked)
-      if (receipt === undefined) throw new BelfryError('internal', 'A request has no result.')
-      return receipt
-    },
-    many(client, { body: given, inputs, dedupeKeys }) {
-      const { dedupe, ...rest } = given
-      const body = checkedBody(rest)
-      for (const [index, input] of inputs.entries()) checkInput(input, index)
-      return take(client, body.job, (template, nowMs) =>
-        inputs.map((input, index) => {
-          const dedupeKey = dedupeKeys?.[index]
-          const keyed =
-            dedupeKey === undefined ? { ...body, input } : checkedBody({ ...given, dedupe, dedupeKey, input })
-          return askedRun(template, keyed, { nowMs, retentionDays })
-        }),
-      )
-    },
-    close: () => repeated.close(),
-  }
 }
 
 function noCatalog(): never {
@@ -106,16 +149,16 @@ function checkedBody(body: RunCreate): RunCreate {
   return result.value as RunCreate
 }
 
-function checkInput(input: JsonValue | undefined, index: number): void {
-  if (input === undefined) return
-  const { error } = jsonSchema.safeParse(input)
-  if (error === undefined) return
-  throw invalidRequest(
-    error.issues.map(({ path, message }) => ({
-      pointer: ['/inputs', index, ...path].map(String).join('/'),
-      message,
-    })),
-  )
+function checkInputs(inputs: readonly (JsonValue | undefined)[]): void {
+  for (const [index, input] of inputs.entries()) {
+    const fault = inputFault(input)
+    if (fault === undefined) continue
+    const detail: ErrorDetail = {
+      pointer: ['/inputs', index, ...fault.path].join('/'),
+      message: fault.message,
+    }
+    throw invalidRequest([detail])
+  }
 }
 
 function known(template: RunTemplate | undefined, job: string): RunTemplate {
@@ -127,4 +170,12 @@ function known(template: RunTemplate | undefined, job: string): RunTemplate {
 function receiptOf({ runId, duplicateOf, gathered, dueAtMs }: EnqueuedRun, job: string): RunReceipt {
   const dueAt = dueAtMs === null ? null : new Date(dueAtMs).toISOString()
   return { id: runId, job, dueAt, duplicate: duplicateOf !== null, duplicateOf, gathered }
+}
+
+function receiptsOf(
+  { ids, dueAtMs }: { ids: readonly string[]; dueAtMs: number },
+  job: string,
+): RunReceipt[] {
+  const dueAt = new Date(dueAtMs).toISOString()
+  return ids.map((id) => ({ id, job, dueAt, duplicate: false, duplicateOf: null, gathered: null }))
 }

@@ -29,10 +29,12 @@ import type { EgressAgent } from '../ports/egress.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
+import type { DirectIntake } from '../ports/run-intake.ts'
 import type { WorkerStore } from '../ports/worker-store.ts'
 import { createPostgresCatalog } from '../postgres/catalog/catalog.ts'
 import { createKeyDirectory } from '../postgres/catalog/key-store.ts'
 import type { Database } from '../postgres/database.ts'
+import { createDirectIntake } from '../postgres/direct-intake.ts'
 import { createPostgresHints } from '../postgres/hints.ts'
 import { createSchemaCheck } from '../postgres/migrate.ts'
 import { checkWritable } from '../postgres/writable.ts'
@@ -62,9 +64,12 @@ export interface Parts {
   readonly egress: EgressAgent
   readonly tags: FairTags
   readonly ids: Ids
+  readonly events: EventSink
   readonly workers: WorkerStore
   /** Undefined where this process has no role `api`. */
   readonly catalog: Catalog | undefined
+  /** Undefined where this process has no role `api`. */
+  readonly directIntake: DirectIntake | undefined
   /** Undefined where this process has no role `api`. */
   readonly createApi: (() => Promise<Api>) | undefined
 }
@@ -132,8 +137,7 @@ export function assemble(
     leases,
   })
   const catalog = api && createPostgresCatalog({ db: api, dataVersion: zones.dataVersion, shelf })
-  const pools = [leases, api, db].filter((each) => each !== undefined)
-  readGauges(metrics, pools, engine)
+  readGauges(metrics, [leases, api, db], engine)
   return {
     engine,
     checks: readinessChecks(leases),
@@ -142,8 +146,10 @@ export function assemble(
     egress,
     tags,
     ids,
+    events,
     workers,
     catalog,
+    directIntake: api && createDirectIntake(api),
     createApi:
       api &&
       catalog &&
@@ -266,9 +272,9 @@ function openHints(config: Config, store: Store, db: Database, senderId: string)
   })
 }
 
-function readGauges(metrics: Metrics, pools: readonly Database[], engine: Engine): void {
+function readGauges(metrics: Metrics, pools: readonly (Database | undefined)[], engine: Engine): void {
   metrics.readConnections(() => {
-    const all = pools.map((pool) => pool.stats())
+    const all = pools.flatMap((pool) => pool?.stats() ?? [])
     const sum = (of: (stats: PoolStats) => number) => all.reduce((total, stats) => total + of(stats), 0)
     return {
       open: sum((each) => each.open),

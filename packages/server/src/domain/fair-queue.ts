@@ -68,13 +68,16 @@ export function tagOfPlace(virtualTime: number, place: number, weight: number, p
 /** The tags of one process. */
 export function createTagClock(): TagClock {
   const queues = new Map<string, QueueState>()
+  /** The queue that stands last in `queues`. */
+  let latest: string | undefined
 
   /** What is known of a queue; it counts as used now. */
   function use(queue: string): QueueState | undefined {
     const known = queues.get(queue)
-    if (known === undefined) return undefined
+    if (known === undefined || queue === latest) return known
     queues.delete(queue)
     queues.set(queue, known)
+    latest = queue
     return known
   }
 
@@ -96,6 +99,7 @@ export function createTagClock(): TagClock {
       }
       if (queues.size >= maxQueues) forgetFirst(queues)
       queues.set(queue, { virtualTime: tag, lastPlaces: new Map() })
+      latest = queue
     },
     virtualTime: (queue) => queues.get(queue)?.virtualTime,
   }

@@ -2,9 +2,9 @@
  * How requests for runs are stored, within a transaction that may be ours or, in an embedded Belfry, the
  * caller's. Locks are taken in this order, and in one order of keys by each call: dedupe keys, gatherings.
  */
-import type { JsonValue } from '@belfry/contract'
+import type { JsonValue, RunSource } from '@belfry/contract'
 import type { OpenGathering } from '../domain/gathering.ts'
-import type { NewRun } from './catalog.ts'
+import type { NewRun, RunTemplate } from './catalog.ts'
 
 export interface DedupeKey {
   readonly jobId: string
@@ -51,4 +51,34 @@ export interface RunIntake {
   ): Promise<void>
   /** Stores runs, in few statements; answers the shards in which some wait for their time. */
   insert(runs: readonly NewRun[]): Promise<readonly number[]>
+}
+
+/** Runs of one job that may start at once and differ in nothing but what stands in the lists. */
+export interface AlikeRuns {
+  readonly template: RunTemplate
+  readonly source: RunSource
+  readonly queue: string
+  readonly priority: number
+  /** Null: when they are stored. */
+  readonly dueAtMs: number | null
+  /** From then on; null: no limit. */
+  readonly startWithinMs: number | null
+  readonly runDeadlineMs: number | null
+  readonly ids: readonly string[]
+  /** Places in the fair order. */
+  readonly tags: readonly number[]
+  /** Null: none has one. */
+  readonly inputs: readonly JsonValue[] | null
+}
+
+/** Runs in a transaction of their own, in one round trip where they are not many. */
+export interface DirectIntake {
+  /**
+   * All or none. Undefined: none, because the template is not that of the present version of the job. Throws
+   * `database_*`; then they may be stored. Throws `serialization_conflict` where runs with these ids are.
+   */
+  insert(
+    tenantId: string,
+    runs: AlikeRuns,
+  ): Promise<{ readonly dueAtMs: number; readonly limited: boolean } | undefined>
 }

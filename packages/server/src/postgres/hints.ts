@@ -18,6 +18,7 @@ import { listenHints, notifyHint } from './statements/hints.ts'
 const longestReconnectMs = 10_000
 /** A server that is frozen lets nobody in and says nothing; a stop must not wait for it. */
 const answerWithinMs = 5_000
+const notifyWithinMs = 1_000
 const topics: ReadonlySet<string> = new Set<Hint['topic']>([
   'ready',
   'timers',
@@ -48,19 +49,17 @@ export function createPostgresHints(options: {
   const stopping = new AbortController()
   let listening: Promise<void> | undefined
 
-  const debounce = createDebounce(clock, (hint) => {
-    const notified = db.run({ role: 'belfry_engine', timeoutMs: 1_000 }, notifyHint, [
-      senderId,
-      `${hint.topic} ${hint.key}`,
-    ])
-    notified
+  const notify = (hint: Hint): void => {
+    db.asLogin(notifyHint, [senderId, `${hint.topic} ${hint.key}`], notifyWithinMs)
       .then((sent) => {
         // Another process sends the same; it ignores its own notice, so ours goes out with our next one.
         if (sent.length === 0) debounce.publish(hint)
       })
       // a lost hint costs latency only, and the failure shows on every other statement
       .catch(() => undefined)
-  })
+  }
+  // what the hint sets off in this process is on its way before
+  const debounce = createDebounce(clock, (hint) => void setImmediate(notify, hint))
 
   const heard = (payload: string): void => {
     const hint = parseHint(payload, senderId)

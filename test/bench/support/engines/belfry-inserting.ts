@@ -1,12 +1,11 @@
-// How the benches ask Belfry for runs: through its API, and for a backlog by copies of one run that was.
+// How the benches ask Belfry for runs: by the calls of the library, as with its peers, and for a backlog by
+// copies of one run that was.
 import { createSystemIds } from '../../../../packages/server/src/adapters/system/ids.ts'
-import type { createBelfry } from 'belfry'
+import { type Belfry, defineJob } from 'belfry'
 import pg from 'pg'
 import type { Engine, Place } from '../engine.ts'
 
-type Client = ReturnType<typeof createBelfry>['client']
-
-export const noopName = 'noop'
+const noopName = 'noop'
 const maxBatch = 1_000
 
 type Inserting = Pick<
@@ -14,20 +13,22 @@ type Inserting = Pick<
   'insertMany' | 'insertOne' | 'insertAt' | 'insertAllAt' | 'preload' | 'insertSchedules'
 >
 
+export const noopJob = (tell: (stampMs: number) => void) =>
+  defineJob({ name: noopName, run: (input) => tell((input as { atMs: number }).atMs) })
+
 /** At least one run must have been inserted before `preload`. */
-export function inserting(place: Place, client: () => Client): Inserting {
-  const insertOne = async (atMs: number): Promise<void> => {
-    await client().runs.create({ job: noopName, input: { atMs } })
-  }
+export function inserting(place: Place, job: ReturnType<typeof noopJob>, belfry: () => Belfry): Inserting {
+  const client = () => belfry().client
   return {
-    insertOne,
+    async insertOne(atMs) {
+      await belfry().enqueue(job, { atMs })
+    },
     async insertMany(count) {
-      const runs = Array.from({ length: count }, () => ({ job: noopName, input: { atMs: 0 } }))
-      await client().runs.enqueueBatch({ items: runs, atomic: true })
+      const inputs = Array.from({ length: count }, () => ({ atMs: 0 }))
+      await belfry().enqueueMany(job, inputs)
     },
     async insertAt(atMs) {
-      const runAt = new Date(atMs).toISOString()
-      await client().runs.create({ job: noopName, input: { atMs }, runAt })
+      await belfry().enqueue(job, { atMs }, { runAt: new Date(atMs) })
     },
     async insertAllAt(due) {
       const runs = due.map((atMs) => ({

@@ -4,15 +4,15 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { createBelfry, createWorker, defineJob } from 'belfry'
+import { createBelfry, createWorker } from 'belfry'
 import type { Engine, EngineOptions } from '../engine.ts'
-import { inserting, noopName } from './belfry-inserting.ts'
+import { inserting, noopJob } from './belfry-inserting.ts'
 
 const launcher = fileURLToPath(new URL('../../../../packages/cli/bin/belfry.js', import.meta.url))
 
 export async function openBelfryRemote({ place, slots }: EngineOptions): Promise<Engine> {
   let tell: (stampMs: number) => void = () => undefined
-  const noop = defineJob({ name: noopName, run: (input) => tell((input as { atMs: number }).atMs) })
+  const noop = noopJob((stampMs) => tell(stampMs))
   const asking = createBelfry({
     databaseUrl: place.runtimeUrl,
     jobs: [noop],
@@ -23,7 +23,7 @@ export async function openBelfryRemote({ place, slots }: EngineOptions): Promise
   const { secret } = await asking.client.keys.create({ name: `bench-${Date.now()}`, scopes: ['worker'] })
   const undo: (() => Promise<unknown>)[] = [() => asking.stop()]
   return {
-    ...inserting(place, () => asking.client),
+    ...inserting(place, noop, () => asking),
     async work(heard) {
       tell = heard
       const server = await startServer(place.runtimeUrl)

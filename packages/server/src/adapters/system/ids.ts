@@ -16,36 +16,40 @@ export const systemRandom: Random = { next: () => Math.random() }
 export function createSystemIds(): Ids {
   const pool = Buffer.alloc(poolBytes)
   let used = poolBytes
-  let lastMs = 0
+  let lastMs = -1
   let counter = 0
+  /** The digits of `lastMs`, with the version behind them. */
+  let time = ''
 
-  function randomBytes(): Buffer {
+  /** Where eight random bytes of the pool begin, the first two bits as the variant wants them. */
+  function drawBytes(): number {
     if (used + 8 > poolBytes) {
       randomFillSync(pool)
       used = 0
     }
+    const start = used
     used += 8
-    return pool.subarray(used - 8, used)
+    pool[start] = ((pool[start] ?? 0) & 0x3f) | 0x80
+    return start
+  }
+
+  function moveTo(ms: number): void {
+    lastMs = ms
+    counter = 0
+    const digits = ms.toString(16).padStart(12, '0')
+    time = `${digits.slice(0, 8)}-${digits.slice(8)}-7`
   }
 
   return {
     uuidv7(atMs) {
       const askedMs = Math.max(0, Math.floor(atMs))
       counter += 1
-      if (askedMs > lastMs || askedMs < lastMs - borrowLimitMs) {
-        lastMs = askedMs
-        counter = 0
-      } else if (counter === counterLimit) {
-        lastMs += 1
-        counter = 0
-      }
-      const ms = lastMs
-      const time = ms.toString(16).padStart(12, '0')
-      const order = counter.toString(16).padStart(3, '0')
-      const random = randomBytes()
-      random[0] = ((random[0] ?? 0) & 0x3f) | 0x80
-      const tail = random.toString('hex')
-      return `${time.slice(0, 8)}-${time.slice(8)}-7${order}-${tail.slice(0, 4)}-${tail.slice(4)}`
+      if (askedMs > lastMs || askedMs < lastMs - borrowLimitMs) moveTo(askedMs)
+      else if (counter === counterLimit) moveTo(lastMs + 1)
+      const start = drawBytes()
+      const order = (0x1000 + counter).toString(16).slice(1)
+      const variant = pool.toString('hex', start, start + 2)
+      return `${time}${order}-${variant}-${pool.toString('hex', start + 2, start + 8)}`
     },
   }
 }

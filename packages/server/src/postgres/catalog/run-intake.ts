@@ -3,20 +3,18 @@
  * an embedding program.
  */
 import type { NewRun } from '../../ports/catalog.ts'
-import type { DedupeKey, RunIntake } from '../../ports/run-intake.ts'
+import type { AlikeRuns, DedupeKey, RunIntake } from '../../ports/run-intake.ts'
 import { routeOf } from '../../domain/route.ts'
 import { shardOf } from '../../domain/shard.ts'
 import type { Transaction } from '../database.ts'
 import * as dedupe from '../statements/dedupe.ts'
 import * as gatherings from '../statements/gatherings.ts'
-import type { RunBatchColumns } from '../statements/run-batch.ts'
-import { insertRuns } from '../statements/run-batch.ts'
+import type { AlikeRunColumns, RunBatchColumns } from '../statements/run-batch.ts'
+import { insertAlikeRuns, insertRuns } from '../statements/run-batch.ts'
 import { insertDelayedRun, insertReadyRun } from '../statements/runs.ts'
+import { alikeColumns, runsAStatement } from './alike-runs.ts'
 import { runColumns } from './run-catalog.ts'
 import { isoOf, isoOrNull } from './values.ts'
-
-/** Runs that one statement inserts, at most. */
-const runsAStatement = 2_000
 
 /** Without `atEnd` the end of the transaction is the caller's. */
 type Intake = Pick<Transaction, 'query'> & { readonly atEnd?: Transaction['atEnd'] | undefined }
@@ -78,16 +76,9 @@ export function createRunIntake({ query, atEnd }: Intake, tenantId: string): Run
       if (first === undefined) return []
       if (runs.length === 1 && first.gathers === undefined)
         return insertOne({ query, atEnd }, first, tenantId)
-      const shards = new Set<number>()
-      let under: Promise<{ shard: number }[]> = Promise.resolve([])
-      for (let from = 0; from < runs.length; from += runsAStatement) {
-        // made ready while the database is busy with those before
-        const columns = batchColumns(runs.slice(from, from + runsAStatement), tenantId)
-        for (const { shard } of await under) shards.add(shard)
-        under = query(insertRuns, columns)
-      }
-      for (const { shard } of await under) shards.add(shard)
-      return [...shards]
+      if (!runs.every((run) => isAlike(run, first))) return insertAny(query, runs, tenantId)
+      await insertAlike({ query, atEnd }, alikeOf(runs, first), tenantId)
+      return []
     },
   }
 }
@@ -114,6 +105,73 @@ async function insertOne({ query, atEnd }: Intake, run: NewRun, tenantId: string
   if (leaves) atEnd(insertReadyRun, placed)
   else await query(insertReadyRun, placed)
   return []
+}
+
+/** Answers the shards in which some wait for their time. */
+async function insertAny(
+  query: Intake['query'],
+  runs: readonly NewRun[],
+  tenantId: string,
+): Promise<number[]> {
+  const shards = new Set<number>()
+  let under: Promise<{ shard: number }[]> = Promise.resolve([])
+  for (let from = 0; from < runs.length; from += runsAStatement) {
+    // made ready while the database is busy with those before
+    const columns = batchColumns(runs.slice(from, from + runsAStatement), tenantId)
+    for (const { shard } of await under) shards.add(shard)
+    under = query(insertRuns, columns)
+  }
+  for (const { shard } of await under) shards.add(shard)
+  return [...shards]
+}
+
+/** Whether two runs that may start at once differ in nothing but id, input and tag. */
+function isAlike(run: NewRun, first: NewRun): boolean {
+  return (
+    run.start.kind === 'ready' &&
+    first.start.kind === 'ready' &&
+    run.template === first.template &&
+    run.queue === first.queue &&
+    run.priority === first.priority &&
+    run.source === first.source &&
+    run.dueAtMs === first.dueAtMs &&
+    run.startByMs === first.startByMs &&
+    run.runDeadlineMs === first.runDeadlineMs &&
+    (run.input === undefined) === (first.input === undefined) &&
+    run.scheduleId === null &&
+    run.scheduledForMs === null &&
+    run.gathers === undefined
+  )
+}
+
+function alikeOf(runs: readonly NewRun[], first: NewRun): AlikeRuns {
+  const { template, source, queue, priority, dueAtMs, startByMs, runDeadlineMs } = first
+  return {
+    template,
+    source,
+    queue,
+    priority,
+    dueAtMs,
+    startWithinMs: startByMs === null ? null : startByMs - dueAtMs,
+    runDeadlineMs: runDeadlineMs === null ? null : runDeadlineMs - dueAtMs,
+    ids: runs.map(({ id }) => id),
+    tags: runs.map(tagOf),
+    inputs: first.input === undefined ? null : runs.map(({ input }) => input ?? null),
+  }
+}
+
+const tagOf = ({ start }: NewRun): number => (start.kind === 'ready' ? start.tag : Number.NaN)
+
+/** The last part goes out with the COMMIT, as one run does. */
+async function insertAlike({ query, atEnd }: Intake, runs: AlikeRuns, tenantId: string): Promise<void> {
+  let last: AlikeRunColumns | undefined
+  for (const columns of alikeColumns(runs, tenantId, false)) {
+    if (last !== undefined) await query(insertAlikeRuns, last)
+    last = columns
+  }
+  if (last === undefined) return
+  if (atEnd !== undefined && !runs.template.limited) atEnd(insertAlikeRuns, last)
+  else await query(insertAlikeRuns, last)
 }
 
 const jsonOrNull = (input: NewRun['input']): string | null =>

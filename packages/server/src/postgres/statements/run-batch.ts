@@ -28,6 +28,65 @@ export type RunBatchColumns = [
   tags: string,
 ]
 
+/** What runs share that differ in nothing but id, tag and input, then these, a list each. */
+export type AlikeRunColumns = [
+  tenantId: string,
+  jobId: string,
+  jobVersion: number,
+  source: string,
+  queue: string,
+  priority: number,
+  route: string,
+  timeoutMs: number,
+  /** Null: now. */
+  dueAt: string | null,
+  /** From `dueAt` on; null: no limit. */
+  startWithinMs: number | null,
+  runDeadlineMs: number | null,
+  /** The text of SQL arrays. */
+  runIds: string,
+  tags: string,
+  /** The text of a JSON array; null: no run has an input. */
+  inputs: string | null,
+  /** Store nothing unless this is the present version of the job. */
+  ifPresent: boolean,
+]
+
+export type AlikeRunsRow = { readonly due_ms: number; readonly limited: boolean }
+
+/**
+ * Runs of one job that may start at once. Nearly every batch is so, and `insertRuns` pays for 17 lists and a
+ * join: 7 µs of 18 a run. Answers one row, and none where nothing was stored.
+ */
+export const insertAlikeRuns = statement<AlikeRunsRow, AlikeRunColumns>(
+  'run_insert_alike',
+  `
+WITH job AS MATERIALIZED (
+  SELECT due.at, due.at + $10::float8 * interval '1 millisecond' AS start_by,
+         due.at + $11::float8 * interval '1 millisecond' AS run_deadline, j.limited
+  FROM belfry.job AS j
+  CROSS JOIN (SELECT coalesce($9::timestamptz, date_trunc('milliseconds', belfry.now())) AS at) AS due
+  WHERE j.id = $2::uuid AND (NOT $15::boolean OR (j.version = $3::integer AND j.deleted_at IS NULL))
+), given AS MATERIALIZED (
+  -- side by side; where the list of inputs is null, so is each input
+  SELECT unnest($12::uuid[]) AS id, unnest($13::float8[]) AS tag, jsonb_array_elements($14::jsonb) AS input
+  FROM job
+), new_run AS (
+  INSERT INTO belfry.run (id, tenant_id, job_id, job_version, source, queue, priority, input, due_at)
+  SELECT id, $1::uuid, $2::uuid, $3::integer, $4::text, $5::text, $6::smallint, input, (SELECT at FROM job)
+  FROM given
+), new_ready AS (
+  INSERT INTO belfry.ready
+    (run_id, tenant_id, job_id, job_version, queue, priority, available_at, handler, timeout_ms, start_by,
+     run_deadline, tag, detailed, gate)
+  SELECT id, $1::uuid, $2::uuid, $3::integer, $5::text, $6::smallint, (SELECT at FROM job), $7::text,
+         $8::integer, (SELECT start_by FROM job), (SELECT run_deadline FROM job), tag, input IS NOT NULL,
+         CASE WHEN (SELECT limited FROM job) THEN belfry.gate_of($2::uuid, $5::text, input) END
+  FROM given
+)
+SELECT date_part('epoch', at) * 1000 AS due_ms, limited FROM job`,
+)
+
 /** Answers the shards in which something waits for its time. */
 export const insertRuns = statement<{ shard: number }, RunBatchColumns>(
   'run_insert_many',
