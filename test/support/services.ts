@@ -83,14 +83,14 @@ export const services = [
   },
   {
     name: 'redis',
-    purpose: 'the server of BullMQ, a peer in the benchmarks',
+    purpose: 'timers, leadership and hints by Redis; the server of BullMQ, a peer in the benchmarks',
     find: () => {
       const folder = folderOnPath('redis-server')
       return folder === undefined ? undefined : join(folder, 'redis-server')
     },
     aptPackages: ['redis-server'],
     elsewhere: 'brew install redis',
-    suites: ['the benchmarks beside BullMQ'],
+    suites: ['everything with Redis', 'the benchmarks beside BullMQ'],
   },
   {
     name: 'pgbouncer',
