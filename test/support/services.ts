@@ -93,6 +93,17 @@ export const services = [
     suites: ['everything with Redis', 'the benchmarks beside BullMQ'],
   },
   {
+    name: 'spin',
+    purpose: 'a search through all orders of steps of a protocol',
+    find: () => {
+      const folder = folderOnPath('gcc') === undefined ? undefined : folderOnPath('spin')
+      return folder === undefined ? undefined : join(folder, 'spin')
+    },
+    aptPackages: ['spin', 'gcc', 'libc6-dev'],
+    elsewhere: 'brew install spin',
+    suites: ['the models of the protocols'],
+  },
+  {
     name: 'pgbouncer',
     purpose: 'a pooler in transaction mode in front of everything',
     find: () => {
