@@ -5,97 +5,34 @@
  * planned, nothing may run twice without a reason on record. And limits: workers and gatekeepers are killed
  * in turn, and what a limit allows is neither exceeded nor, later, left unused.
  */
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from '@belfry/sdk'
 import { expect, it } from 'vitest'
 import { arenaHarness } from './support/arena.ts'
 import type { Arena } from './support/arena.ts'
 import { findFaults } from './support/checker.ts'
-import type { ExpectedSchedule } from './support/checker.ts'
 import type { RecordedCall } from './support/ledger.ts'
 import { parseLine } from './support/node-process.ts'
+import { actAt, firstTime, killAndRestart, plan, settleMs, windowMs } from './support/planned-times.ts'
 import { untilQuiet } from './support/quiet.ts'
 import { eventually } from '../support/running.ts'
 
-const windowMs = 40_000
-const leadMs = 15_000
-const settleMs = 90_000
-
 const harness = arenaHarness()
 
-type Timing = Partial<Parameters<Client['schedules']['create']>[0]>
-
-/** 900 `at`, 21 × 40 `rate`, 40 × 4 cron, 100 `at` at most once: 2,000 planned times. */
-async function plan(
-  client: Client,
-  target: string,
-  firstMs: number,
-): Promise<{
-  expected: ExpectedSchedule[]
-  atMostOnce: Set<string>
-}> {
-  const iso = (ms: number): string => new Date(ms).toISOString()
-  const handler = { kind: 'http', url: target } as const
-  const bounds = { startAt: iso(firstMs), endAt: iso(firstMs + windowMs) }
-  const rules = { overlap: 'allow', catchUp: { policy: 'all', windowMs: 3_600_000, maxRuns: 1_000 } } as const
-  const retry = { maxAttempts: 10, baseMs: 200, capMs: 2_000 } as const
-  await client.jobs.create({ name: 'least', handler, retry, attemptTimeoutMs: 10_000 })
-  await client.jobs.create({ name: 'most', handler, delivery: 'at_most_once', attemptTimeoutMs: 10_000 })
-  const expected: ExpectedSchedule[] = []
-  const atMostOnce = new Set<string>()
-  let count = 0
-  const add = async (timing: Timing, job: string, times: readonly number[]): Promise<void> => {
-    const name = `s-${count++}`
-    const made = await client.schedules.create({ name, job, ...rules, ...timing })
-    expected.push({ scheduleId: made.id, times })
-    if (job === 'most') atMostOnce.add(made.id)
-  }
-  const at = (index: number, count: number): number => firstMs + Math.floor((index * windowMs) / count)
-  const series = (stepMs: number): number[] =>
-    Array.from({ length: windowMs / stepMs }, (_, k) => firstMs + k * stepMs)
-  const work: (() => Promise<void>)[] = []
-  for (let index = 0; index < 900; index++)
-    work.push(() => add({ at: iso(at(index, 900)) }, 'least', [at(index, 900)]))
-  for (let index = 0; index < 100; index++)
-    work.push(() => add({ at: iso(at(index, 100)) }, 'most', [at(index, 100)]))
-  for (let index = 0; index < 21; index++)
-    work.push(() => add({ every: '1s', ...bounds }, 'least', series(1_000)))
-  for (let index = 0; index < 40; index++) {
-    work.push(() => add({ cron: '*/10 * * * * *', ...bounds }, 'least', series(10_000)))
-  }
-  for (let from = 0; from < work.length; from += 20)
-    await Promise.all(work.slice(from, from + 20).map((each) => each()))
-  return { expected, atMostOnce }
-}
-
-async function killAndRestart(arena: Arena, name: string): Promise<void> {
-  const node = arena.nodes.get(name)
-  if (node === undefined) throw new Error(`no node ${name}`)
-  node.signal('SIGKILL')
-  await node.ended
-  await arena.start(name)
-}
-
-/** Runs each act at its second of the window. */
 async function wreak(arena: Arena, firstMs: number): Promise<void> {
-  const acts: [second: number, act: () => Promise<void> | void][] = [
+  await actAt(firstMs, [
     [5, () => killAndRestart(arena, 'a')],
     [11, () => killAndRestart(arena, 'b')],
     [17, () => killAndRestart(arena, 'c')],
     [23, () => void process.kill(arena.postgres.pid, 'SIGKILL')],
     [29, () => arena.nodes.get('a')?.signal('SIGSTOP')],
     [36, () => arena.nodes.get('a')?.signal('SIGCONT')],
-  ]
-  for (const [second, act] of acts) {
-    await wait(Math.max(0, firstMs + second * 1_000 - Date.now()))
-    await act()
-  }
+  ])
 }
 
 it('loses nothing while every process and Postgres are killed in turn', { timeout: 300_000 }, async () => {
   const arena = await harness.open()
   for (const name of ['a', 'b', 'c']) await arena.start(name)
-  const firstMs = Math.ceil((Date.now() + leadMs) / 10_000) * 10_000
+  const firstMs = firstTime()
   const { expected, atMostOnce } = await plan(arena.client(), `${arena.ledger.url}/work`, firstMs)
   expect(expected.flatMap((each) => each.times)).toHaveLength(2_000)
   expect(Date.now(), 'the plan must be in place before its first time').toBeLessThan(firstMs)

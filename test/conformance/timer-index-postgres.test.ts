@@ -14,6 +14,12 @@ describeTimerIndex('Postgres', async () => {
     idInShard,
     addSchedule: (timer) => fixture.addSchedule(timer),
     addRun: (timer) => fixture.addDelayed(timer),
+    remove: (id) => fixture.database.sql('DELETE FROM belfry.timer WHERE schedule_id = $1', [id]),
+    moveTo: (id, dueAtMs) =>
+      fixture.database.sql('UPDATE belfry.timer SET due_at = $2, scheduled_for = $2 WHERE schedule_id = $1', [
+        id,
+        new Date(dueAtMs),
+      ]),
     clear: async () => {
       await fixture.database.sql('TRUNCATE belfry.timer, belfry.delayed, belfry.schedule, belfry.run CASCADE')
     },

@@ -8,8 +8,12 @@ export type TimerIndexRig = {
   /** The time at which the index stands still. */
   readonly nowMs: number
   readonly idInShard: (shard: number) => string
+  /** Adds it in Postgres; the suite tells the index. */
   readonly addSchedule: (timer: { id: string; dueAtMs: number; scheduledForMs: number }) => Promise<unknown>
   readonly addRun: (timer: { id: string; dueAtMs: number }) => Promise<unknown>
+  /** Takes the timer of a schedule away, or to another due instant, as a fire does. */
+  readonly remove: (scheduleId: string) => Promise<unknown>
+  readonly moveTo: (scheduleId: string, dueAtMs: number) => Promise<unknown>
   readonly clear: () => Promise<void>
   readonly drop: () => Promise<void>
 }
@@ -28,7 +32,18 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
 
     const addAt = (shard: number, inMs: number): Promise<unknown> => {
       const dueAtMs = rig.nowMs + inMs
-      return rig.addSchedule({ id: rig.idInShard(shard), dueAtMs, scheduledForMs: dueAtMs })
+      return addSchedule(shard, { id: rig.idInShard(shard), dueAtMs, scheduledForMs: dueAtMs })
+    }
+    async function addSchedule(
+      shard: number,
+      timer: { id: string; dueAtMs: number; scheduledForMs: number },
+    ): Promise<void> {
+      await rig.addSchedule(timer)
+      rig.index.changed(shard)
+    }
+    async function addRun(shard: number, timer: { id: string; dueAtMs: number }): Promise<void> {
+      await rig.addRun(timer)
+      rig.index.changed(shard)
     }
 
     async function readAll(limit: number, only: readonly number[] = shards): Promise<DueTimer[][]> {
@@ -42,15 +57,13 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
       return pages
     }
 
-    test('tells all of a timer, and the time of the read also when there is none', async () => {
-      expect(await rig.index.scan({ shards, horizonMs, limit: 10, cursor: null, fromMs: null })).toEqual({
-        timers: [],
-        cursor: null,
-        nowMs: rig.nowMs,
-      })
+    test('tells all of a timer, also after there was none', async () => {
+      const none = await rig.index.scan({ shards, horizonMs, limit: 10, cursor: null, fromMs: null })
+      expect(none).toMatchObject({ timers: [], cursor: null })
+      expect([rig.nowMs, null]).toContain(none.nowMs)
       const [scheduleId, runId] = [rig.idInShard(5), rig.idInShard(63)]
-      await rig.addSchedule({ id: scheduleId, dueAtMs: rig.nowMs + 123, scheduledForMs: rig.nowMs - 7 })
-      await rig.addRun({ id: runId, dueAtMs: rig.nowMs + 55 })
+      await addSchedule(5, { id: scheduleId, dueAtMs: rig.nowMs + 123, scheduledForMs: rig.nowMs - 7 })
+      await addRun(63, { id: runId, dueAtMs: rig.nowMs + 55 })
       const { timers, cursor } = await rig.index.scan({
         shards,
         horizonMs,
@@ -113,7 +126,7 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
         for (let i = 0; i < 300; i++) {
           const shard = i % 3 === 0 ? i % 64 : 17
           const dueAtMs = rig.nowMs + Math.floor(i / 7) * 100
-          if (i % 5 === 0) added.push(rig.addRun({ id: rig.idInShard(shard), dueAtMs }))
+          if (i % 5 === 0) added.push(addRun(shard, { id: rig.idInShard(shard), dueAtMs }))
           else added.push(addAt(shard, Math.floor(i / 7) * 100))
         }
         await Promise.all(added)
@@ -126,5 +139,23 @@ export function describeTimerIndex(name: string, create: () => Promise<TimerInde
         expect(due).toEqual([...due].sort((a, b) => a - b))
       },
     )
+
+    test('what was fired is gone, what moved stands at its next time', async () => {
+      const [once, again] = [rig.idInShard(3), rig.idInShard(3)]
+      for (const id of [once, again])
+        await addSchedule(3, { id, dueAtMs: rig.nowMs, scheduledForMs: rig.nowMs })
+      const read = (await readAll(100)).flat()
+      expect(read.map(({ id }) => id).sort()).toEqual([once, again].sort())
+      await rig.index.take(read)
+      await rig.remove(once)
+      await rig.moveTo(again, rig.nowMs + 1_000)
+      const moved = read.flatMap((timer) =>
+        timer.id === again && timer.kind === 'schedule'
+          ? [{ ...timer, dueAtMs: rig.nowMs + 1_000, scheduledForMs: rig.nowMs + 1_000 }]
+          : [],
+      )
+      await rig.index.settle(read, moved)
+      expect((await readAll(100)).flat()).toEqual(moved)
+    })
   })
 }

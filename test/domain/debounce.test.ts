@@ -2,7 +2,7 @@
 // goes out at once.
 import { expect, it } from 'vitest'
 import type { Hint } from '../../packages/server/src/ports/hints.ts'
-import { createDebounce } from '../../packages/server/src/postgres/debounce.ts'
+import { createDebounce } from '../../packages/server/src/engine/hint-debounce.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 const ready: Hint = { topic: 'ready', key: 'default' }

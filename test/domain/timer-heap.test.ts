@@ -33,8 +33,12 @@ function apply(heap: TimerHeap<TimerEntry>, model: Map<string, Timer>, each: Ope
   if (each.kind === 'push') {
     const next = timer(each.id, each.due, each.gen)
     const present = model.get(next.id)
-    model.set(next.id, next)
-    return [heap.push({ timer: next }), present?.dueAtMs !== next.dueAtMs || present.gen !== next.gen]
+    const isNews =
+      present === undefined ||
+      next.gen > present.gen ||
+      (next.gen === present.gen && next.dueAtMs !== present.dueAtMs)
+    if (isNews) model.set(next.id, next)
+    return [heap.push({ timer: next }), isNews]
   }
   const all = sorted(model)
   if (each.kind === 'pop') {
@@ -69,7 +73,7 @@ describe('the heap against a sorted list', () => {
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('trim' as const), limit: fc.nat(30) }) },
   )
 
-  test('holds each id once, as it came last, and gives out in due order', () => {
+  test('holds each id once, as it came last of its latest generation, and gives out in due order', () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 200 }), (operations) => {
         const heap = createTimerHeap()

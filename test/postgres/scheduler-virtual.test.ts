@@ -45,7 +45,7 @@ describe('in virtual time', () => {
     const index = createPostgresTimerIndex(fixture.database.open())
     const firing = createPostgresFiring(fixture.database.open())
     const calls = { scan: 0, plans: 0, fire: 0, release: 0, renew: 0 }
-    const timers: TimerIndex = { scan: (options) => (calls.scan++, index.scan(options)) }
+    const timers: TimerIndex = { ...index, scan: (options) => (calls.scan++, index.scan(options)) }
     const counted: Firing = {
       plans: (ids) => (calls.plans++, firing.plans(ids)),
       fire: (...args) => (calls.fire++, firing.fire(...args)),

@@ -83,14 +83,25 @@ export const services = [
   },
   {
     name: 'redis',
-    purpose: 'the server of BullMQ, a peer in the benchmarks',
+    purpose: 'timers, leadership and hints by Redis; the server of BullMQ, a peer in the benchmarks',
     find: () => {
       const folder = folderOnPath('redis-server')
       return folder === undefined ? undefined : join(folder, 'redis-server')
     },
     aptPackages: ['redis-server'],
     elsewhere: 'brew install redis',
-    suites: ['the benchmarks beside BullMQ'],
+    suites: ['everything with Redis', 'the benchmarks beside BullMQ'],
+  },
+  {
+    name: 'spin',
+    purpose: 'a search through all orders of steps of a protocol',
+    find: () => {
+      const folder = folderOnPath('gcc') === undefined ? undefined : folderOnPath('spin')
+      return folder === undefined ? undefined : join(folder, 'spin')
+    },
+    aptPackages: ['spin', 'gcc', 'libc6-dev'],
+    elsewhere: 'brew install spin',
+    suites: ['the models of the protocols'],
   },
   {
     name: 'pgbouncer',

@@ -111,6 +111,10 @@ export type EngineEvents = {
   /** The local clock and the database's differ; positive: the local one is ahead. */
   clock_skew: { skewMs: number }
   database_restarted: { reason: string }
+  /** Timers that stand in Postgres and that the index beside it did not know. */
+  timers_missed: { count: number }
+  /** A part that Belfry can do without for a while, went away or came back. */
+  part_changed: { part: 'redis'; state: 'up' | 'away'; fault: string | null }
 }
 
 /** Counts are totals of all nodes so far. */

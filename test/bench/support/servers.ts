@@ -1,14 +1,12 @@
 // The servers that a bench starts for itself, on free loopback ports and in a temporary directory, and stops
 // again: one Postgres for all engines, with durability on, and Redis with an append-only file.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
-import { connect, createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { startEmbeddedPostgres } from '../../../packages/server/src/postgres/embedded/embedded-postgres.ts'
 import { migrate } from '../../../packages/server/src/postgres/migrate.ts'
+import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
 import { serviceNamed } from '../../support/services.ts'
 import type { EngineName, Place } from './engine.ts'
 import { say } from './figures.ts'
@@ -21,7 +19,6 @@ const settings = {
   max_wal_size: '8GB',
   idle_in_transaction_session_timeout: '0',
 }
-const redisStartMs = 10_000
 
 export interface Servers {
   /** Of the superuser, on the maintenance database. */
@@ -59,8 +56,7 @@ export async function startServers({ withRedis }: { withRedis: boolean }): Promi
     await sql.connect()
     undo.push(() => sql.end())
     const redis = withRedis ? await startRedis(directory) : undefined
-    if (redis !== undefined) undo.push(redis.stop)
-    const redisPort = redis?.port ?? null
+    if (redis !== undefined) undo.push(redis.kill)
     const { rows } = await sql.query<{ version: string }>(
       "SELECT current_setting('server_version') AS version",
     )
@@ -69,10 +65,10 @@ export async function startServers({ withRedis }: { withRedis: boolean }): Promi
       `postgres://${user}@localhost:${port}/${database}?host=${encodeURIComponent(host)}`
     return {
       sql,
-      redisPort,
+      redisPort: redis?.port ?? null,
       postgresVersion: rows[0]?.version ?? '',
       redisVersion: redis?.version ?? null,
-      place: (engine) => makePlace({ sql, admin: postgres.adminConnection, urlOf, redisPort }, engine),
+      place: (engine) => makePlace({ sql, admin: postgres.adminConnection, urlOf, redis }, engine),
       on: connected,
       stop,
     }
@@ -96,27 +92,28 @@ interface Making {
   readonly sql: pg.Client
   readonly admin: { readonly host: string; readonly port: number; readonly user: string }
   readonly urlOf: (user: string, database: string) => string
-  readonly redisPort: number | null
+  readonly redis: RedisServer | undefined
 }
 
 let places = 0
 
-async function makePlace({ sql, admin, urlOf, redisPort }: Making, engine: EngineName) {
+async function makePlace({ sql, admin, urlOf, redis }: Making, engine: EngineName) {
   const database = `bench_${++places}`
   await sql.query(`CREATE DATABASE ${database}`)
   if (engine.startsWith('belfry')) {
     await migrate({ ...admin, database }, { log: () => undefined, runtimeLogin: 'belfry' })
   }
-  if (engine === 'bullmq' && redisPort !== null) await flushRedis(redisPort)
+  if (engine === 'bullmq') await redis?.say('FLUSHALL')
+  const redisPort = redis?.port ?? null
   const place = { databaseUrl: urlOf('postgres', database), runtimeUrl: urlOf('belfry', database), redisPort }
   const drop = async (): Promise<void> => {
     await sql.query(`DROP DATABASE ${database} WITH (FORCE)`)
-    if (engine === 'bullmq' && redisPort !== null) await flushRedis(redisPort)
+    if (engine === 'bullmq') await redis?.say('FLUSHALL')
   }
   return { place, drop }
 }
 
-async function startRedis(directory: string) {
+async function startRedis(directory: string): Promise<RedisServer | undefined> {
   const service = serviceNamed('redis')
   const program = service.find()
   if (program === undefined) {
@@ -124,51 +121,8 @@ async function startRedis(directory: string) {
     say(`redis-server is missing, so BullMQ is left out. Install it: ${command}`)
     return undefined
   }
-  const port = await freePort()
   const durable = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--save', '']
-  const child = spawn(
-    program,
-    ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory, '--loglevel', 'warning', ...durable],
-    { stdio: ['ignore', 'ignore', 'inherit'] },
-  )
-  const gone = once(child, 'exit')
-  const deadlineMs = performance.now() + redisStartMs
-  while (!(await redisSays(port, 'PING').catch(() => '')).startsWith('+PONG')) {
-    if (performance.now() > deadlineMs || child.exitCode !== null) {
-      child.kill('SIGKILL')
-      throw new Error('redis-server did not start.')
-    }
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  const info = await redisSays(port, 'INFO server')
-  const stop = async (): Promise<void> => {
-    child.kill('SIGKILL')
-    await gone
-  }
-  return { port, stop, version: /redis_version:(\S+)/.exec(info)?.[1] ?? '' }
-}
-
-const flushRedis = (port: number): Promise<string> => redisSays(port, 'FLUSHALL')
-
-/** One command on a connection of its own; the first piece of the answer. */
-function redisSays(port: number, command: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1', () => socket.write(`${command}\r\n`))
-    socket.once('data', (data) => {
-      resolve(data.toString())
-      socket.destroy()
-    })
-    socket.once('error', reject)
-  })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+  return startRedisServer(program, ['--dir', directory, ...durable])
 }
 
 function stopWhenInterrupted(stop: () => Promise<void>): void {

@@ -1,5 +1,5 @@
 /**
- * What `belfry doctor` finds out about this machine and the database that a server here would use: one line a
+ * What `belfry doctor` finds out about this machine and the stores that a server here would use: one line a
  * thing, each with a fix where something is off. Changes nothing, and ends whatever does not answer: each
  * look has its limit.
  */
@@ -11,6 +11,7 @@ import type { Diagnosis, LocalZones } from './diagnosis.ts'
 import { wordsOf } from './diagnosis.ts'
 import { examineDataDirectory } from './doctor-data-directory.ts'
 import { examineDatabase } from './doctor-database.ts'
+import { examineRedis } from './doctor-redis.ts'
 import { zoneFinding } from './zone-finding.ts'
 
 export interface DoctorOptions {
@@ -27,7 +28,8 @@ export async function examineMachine(options: DoctorOptions): Promise<readonly D
   const { diagnosis, config } = examineConfig(options)
   const local = lookAtZones(config)
   const rest = config === undefined ? [] : await within(examineStore(config, local), 'store')
-  return [diagnosis, zoneDiagnosis(local), ...rest]
+  const redis = config?.redisUrl === undefined ? [] : await within(examineRedis(config.redisUrl), 'redis')
+  return [diagnosis, zoneDiagnosis(local), ...rest, ...redis]
 }
 
 function examineConfig({ flags, env, configFile }: DoctorOptions): {

@@ -98,8 +98,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedB
       limits: { perKeyPerMinute: unlimited, inFlightPerKey: 256 },
     })
     undo.push({ name: 'outbound calls', undo: () => parts.egress.close() })
+    undo.push({ name: 'the link to Redis', undo: async () => parts.redis?.close() })
     parts.hints.start()
     undo.push({ name: 'the listener for hints', undo: () => parts.hints.close() })
+    await parts.redis?.start()
     const api = await parts.createApi?.()
     if (api === undefined) throw new BelfryError('internal', 'An embedded Belfry has no API.')
     undo.push({ name: 'the API', undo: () => api.close() })

@@ -5,6 +5,7 @@
  */
 import { hostname } from 'node:os'
 import { createHttpHandler } from '../adapters/handlers/http/http-handler.ts'
+import type { RedisLink } from '../adapters/redis/redis-link.ts'
 import type { Config } from '../config/schema.ts'
 import { functionLane } from '../domain/route.ts'
 import type { Backfiller } from '../engine/backfiller.ts'
@@ -41,13 +42,12 @@ import type { Database } from '../postgres/database.ts'
 import { createPostgresBackfilling } from '../postgres/backfilling.ts'
 import { createPostgresFiring } from '../postgres/firing.ts'
 import { createPostgresGate } from '../postgres/gate/gate.ts'
-import { createPostgresLeadership } from '../postgres/leadership.ts'
 import { createPostgresMaintenance } from '../postgres/maintenance.ts'
 import { createPostgresReplans } from '../postgres/replans.ts'
 import { createPostgresOverdueRuns } from '../postgres/overdue-runs.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
-import { createPostgresTimerIndex } from '../postgres/timer-index.ts'
+import { createTiming } from './timing.ts'
 import { version } from './version.ts'
 
 export interface EngineParts {
@@ -66,6 +66,8 @@ export interface EngineParts {
   readonly shelf: CalendarShelf
   /** Default: estimated. */
   readonly databaseClock?: DatabaseClock | undefined
+  /** Where `redisUrl` is given. */
+  readonly redis?: RedisLink | undefined
   /** Runs that somebody follows. */
   readonly watched: WatchedRuns
   readonly egress: EgressAgent
@@ -198,16 +200,17 @@ type SchedulerParts = EngineParts & {
 function schedulerServices(parts: SchedulerParts): Scheduling {
   const nodeId = parts.ids.uuidv7(parts.clock.nowMs())
   const firing = createPostgresFiring(parts.db, parts.zones.dataVersion, parts.shelf)
+  const timing = createTiming(parts)
   const elector = createElector({
     ...parts,
-    leadership: createPostgresLeadership(parts.leases),
+    leadership: timing.leadership,
     nodeId,
     termMs: parts.config.termMs,
   })
   const scheduler = createScheduler({
     ...parts,
     elector,
-    timers: createPostgresTimerIndex(parts.db),
+    timers: timing.timers,
     firing,
   })
   const backfiller = createBackfiller({
@@ -222,7 +225,8 @@ function schedulerServices(parts: SchedulerParts): Scheduling {
     nodeId,
     store: createPostgresReplans(parts.db, parts.shelf),
   })
-  return { services: [elector, scheduler, backfiller, replanner], elector, replanner, backfiller }
+  const services = [elector, scheduler, backfiller, replanner, ...timing.services(elector)]
+  return { services, elector, replanner, backfiller }
 }
 
 function workerSettings(config: Config) {

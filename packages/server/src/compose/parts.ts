@@ -5,6 +5,8 @@
  */
 import type { Logger } from 'pino'
 import { systemClock } from '../adapters/system/clock.ts'
+import { createRedisHints } from '../adapters/redis/redis-hints.ts'
+import { createRedisLink, type RedisLink } from '../adapters/redis/redis-link.ts'
 import { createSystemIds, systemRandom } from '../adapters/system/ids.ts'
 import { openZoneSource, zoneDataOnDisk, zoneDirectories } from '../adapters/zones/zone-source.ts'
 import { connectionShares } from '../config/connection-shares.ts'
@@ -61,6 +63,8 @@ export interface Parts {
   readonly checks: readonly ReadinessCheck[]
   readonly reports: readonly StatusReport[]
   readonly hints: Startable
+  /** Undefined without `redisUrl`. To be started before all else here. */
+  readonly redis: RedisLink | undefined
   readonly egress: EgressAgent
   readonly tags: FairTags
   readonly ids: Ids
@@ -104,25 +108,24 @@ export function assemble(
   const { leases, api, db } = openPools(config, store)
   const ids = createSystemIds()
   const events = openEvents(logger, store, metrics)
-  const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()))
+  const redis = openRedis(config, events)
+  const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()), redis)
   const egress = openEgress(config)
   // not on the connections of the API: a request waits for it while it holds one
   const progress = createPostgresQueueProgress(db ?? leases)
   const tags = createFairTags({ clock: systemClock, progress })
   const directories = zoneDirectories(config.zoneDirectory)
   const zones = openZoneSource(directories)
+  const zonesOnDisk = () => zoneDataOnDisk(directories)
   const shelf = createCalendarShelf()
   const shared = { ids, hints, egress, events, tags, zones }
-  const timing = { clock: systemClock, random: systemRandom }
   const watched = createWatchedRuns({ hints, clock: systemClock })
   const workers = tellingLines(createPostgresWorkerStore(db ?? api ?? leases), watched)
+  const timing = { shelf, watched, redis, config, clock: systemClock, random: systemRandom }
   const engine = createEngine({
     ...shared,
     ...timing,
-    shelf,
-    watched,
     databaseClock: options.databaseClock,
-    config,
     db: db ?? leases,
     leases,
     callsHttp: options.callsHttp ?? true,
@@ -141,8 +144,9 @@ export function assemble(
   return {
     engine,
     checks: readinessChecks(leases),
-    reports: statusReports({ db: leases, engine, zones, zonesOnDisk: () => zoneDataOnDisk(directories) }),
+    reports: statusReports({ db: leases, engine, redis, zones, zonesOnDisk }),
     hints,
+    redis,
     egress,
     tags,
     ids,
@@ -259,17 +263,26 @@ function openApi(
   })
 }
 
-function openHints(config: Config, store: Store, db: Database, senderId: string): Startable {
-  if (config.databaseHints === 'local') {
-    return { ...createLocalHints(), start: () => {}, close: async () => {} }
-  }
-  return createPostgresHints({
-    db,
-    connection: store.connection,
-    clock: systemClock,
-    random: systemRandom,
-    senderId,
-  })
+function openRedis({ redisUrl }: Config, events: EventSink): RedisLink | undefined {
+  if (redisUrl === undefined) return undefined
+  return createRedisLink({ url: redisUrl, clock: systemClock, random: systemRandom, events })
+}
+
+function openHints(
+  config: Config,
+  store: Store,
+  db: Database,
+  senderId: string,
+  redis: RedisLink | undefined,
+): Startable {
+  const { connection } = store
+  const timing = { clock: systemClock, random: systemRandom }
+  const byDatabase =
+    config.databaseHints === 'local'
+      ? { ...createLocalHints(), start: () => {}, close: async () => {} }
+      : createPostgresHints({ ...timing, db, connection, senderId })
+  if (redis === undefined) return byDatabase
+  return createRedisHints({ ...timing, redis, otherwise: byDatabase, senderId, prefix: config.redisPrefix })
 }
 
 function readGauges(metrics: Metrics, pools: readonly (Database | undefined)[], engine: Engine): void {

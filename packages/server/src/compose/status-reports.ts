@@ -3,6 +3,7 @@
  * clock skew. Nothing here decides whether it is ready.
  */
 import { shardCount } from '../domain/shard.ts'
+import type { RedisLink } from '../adapters/redis/redis-link.ts'
 import type { ZoneDataOnDisk, ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
 import { readDatabaseFacts, readOpenReplans, readSchemaVersion } from '../postgres/health.ts'
@@ -16,11 +17,12 @@ const alarmingSkewMs = 1_000
 export interface StatusParts {
   readonly db: Database
   readonly engine: Pick<Engine, 'worker' | 'scheduling' | 'databaseClock'>
+  readonly redis: RedisLink | undefined
   readonly zones: ZoneSource
   readonly zonesOnDisk: () => ZoneDataOnDisk
 }
 
-export function statusReports({ db, engine, zones, zonesOnDisk }: StatusParts): StatusReport[] {
+export function statusReports({ db, engine, redis, zones, zonesOnDisk }: StatusParts): StatusReport[] {
   const { worker, scheduling } = engine
   return [
     {
@@ -42,6 +44,7 @@ export function statusReports({ db, engine, zones, zonesOnDisk }: StatusParts): 
       },
     },
     { name: 'replans', report: () => replansFinding(db) },
+    ...(redis === undefined ? [] : [{ name: 'redis', report: () => redisFinding(redis) }]),
     { name: 'clock_skew', report: () => skewFinding(engine.databaseClock.skewMs()) },
   ]
 }
@@ -80,6 +83,17 @@ async function replansFinding(db: Database): Promise<Finding> {
     return { kind, ...what, state, total, done, moved, failed }
   })
   return ok({ open: count, replans: open })
+}
+
+/** Degraded, and ready all the same. */
+function redisFinding(redis: RedisLink): Finding {
+  const { up, sinceMs, fault } = redis.stats()
+  const facts = { state: up ? 'up' : 'away', since: new Date(sinceMs).toISOString() }
+  if (up) return ok(facts)
+  const message =
+    `Redis is away (${fault}); timers, leadership and hints go by Postgres until it is back. ` +
+    'Check the server and "redisUrl".'
+  return { status: 'warn', message, facts }
 }
 
 function skewFinding(skewMs: number): Finding {

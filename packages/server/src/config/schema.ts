@@ -99,6 +99,20 @@ export const configSchema = z.strictObject({
   databaseHints: oneOf(['notify', 'local'])
     .default('notify')
     .meta(about('`local`: no LISTEN connection (PgBouncer); other processes notice by polling')),
+  redisUrl: z
+    .url({
+      protocol: /^rediss?$/,
+      error: 'is not a Redis URL; write it like redis://user:password@host:6379/0, or rediss:// for TLS',
+    })
+    .optional()
+    .meta(
+      about('Redis 6.2 or newer, for timers, leadership and hints; it may lose everything at any moment'),
+    ),
+  redisPrefix: z
+    .string({ error: 'is not text' })
+    .regex(/^[A-Za-z0-9._-]{1,64}$/, { error: 'is not 1 to 64 letters, digits, ".", "_", "-"' })
+    .default('belfry')
+    .meta(about('How the names of all keys in Redis begin; one for each installation that shares it')),
   migrateAtStart: flag
     .default(false)
     .meta(about('Bring the schema of `databaseUrl` up to date at start; the embedded one always is')),
@@ -158,9 +172,10 @@ export const configSchema = z.strictObject({
 export type Config = z.infer<typeof configSchema>
 export type ConfigKey = keyof Config
 
-/** Variable of a setting: `BELFRY_WORKER_SLOTS`; the database's is `DATABASE_URL`, as everywhere. */
+/** Variable of a setting: `BELFRY_WORKER_SLOTS`; stores have `DATABASE_URL`, `REDIS_URL`, as everywhere. */
 export function environmentName(key: ConfigKey): string {
   if (key === 'databaseUrl') return 'DATABASE_URL'
+  if (key === 'redisUrl') return 'REDIS_URL'
   return `BELFRY_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
 }
 

@@ -94,6 +94,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         options.elector.subscribe(() => loop.wake()),
         options.hints.subscribe((hint) => {
           if (hint.topic !== 'timers') return
+          options.timers.changed(Number(hint.key))
           state.reader.hint(Number(hint.key))
           loop.wake()
         }),
@@ -202,7 +203,13 @@ async function fireDue(state: State): Promise<boolean> {
 
 async function fireSome(state: State, due: readonly HeapEntry[], mostOccurrences: number): Promise<boolean> {
   if (due.length === 0) return false
-  settle(state, await state.firer.fire(due, state.terms, mostOccurrences))
+  const { timers } = state.options
+  await timers.take(due.map(({ timer }) => timer))
+  const outcome = await state.firer.fire(due, state.terms, mostOccurrences)
+  const again = new Set(outcome.again.map(({ timer }) => timer))
+  const gone = due.flatMap(({ timer }) => (again.has(timer) ? [] : [timer]))
+  await timers.settle(gone, outcome.moved)
+  settle(state, outcome)
   return true
 }
 

@@ -17,7 +17,7 @@ export interface TimerHeap<Entry extends TimerEntry> {
   firstDueMs(): number
   /**
    * Adds it, or replaces the one of the same id; false (and nothing changes) if that one has the same due
-   * instant and generation.
+   * instant and generation, or is of a later one.
    */
   push(entry: Entry): boolean
   /** Whether there is one of the same id, due instant and generation. */
@@ -46,7 +46,8 @@ export function createTimerHeap<Entry extends TimerEntry>(): TimerHeap<Entry> {
     firstDueMs: () => (entries[0] === undefined ? Number.POSITIVE_INFINITY : keyOf(entries[0])),
     has,
     push(entry) {
-      if (has(entry.timer)) return false
+      const present = heap.get(entry.timer.id)
+      if (present !== undefined && !isNews(entry.timer, present.timer)) return false
       heap.remove(entry.timer.id)
       heap.add(entry)
       return true
@@ -82,7 +83,13 @@ function isBefore(a: TimerEntry, b: TimerEntry): boolean {
   return a.timer.id < b.timer.id
 }
 
+const genOf = (timer: DueTimer): number => (timer.kind === 'schedule' ? timer.gen : 0)
+
 function isSame(a: DueTimer, b: DueTimer): boolean {
-  const genOf = (timer: DueTimer): number => (timer.kind === 'schedule' ? timer.gen : 0)
   return a.dueAtMs === b.dueAtMs && genOf(a) === genOf(b)
+}
+
+/** An index that is behind may tell of a generation that has passed. */
+function isNews(timer: DueTimer, present: DueTimer): boolean {
+  return genOf(timer) >= genOf(present) && !isSame(timer, present)
 }

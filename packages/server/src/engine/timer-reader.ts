@@ -79,7 +79,7 @@ export function createTimerReader<Entry extends TimerEntry>(options: TimerReader
   async function scan(reading: Reading, aheadMs: number): Promise<TimerPage> {
     const sentMs = clock.monotonicMs()
     const page = await options.index.scan({ ...reading, horizonMs: aheadMs, limit: pageSize })
-    databaseClock.observe(page.nowMs, sentMs)
+    if (page.nowMs !== null) databaseClock.observe(page.nowMs, sentMs)
     takeIn(options, page, (timer) => timer.dueAtMs < ceilingMs && requests.held.has(timer.shard))
     const trimmed = lanes.trim(databaseClock.nowMs())
     ceilingMs = Math.min(ceilingMs, trimmed.ceilingMs)

@@ -35,3 +35,24 @@ export interface Leadership {
   /** Gives up every shard and the node row, so that others need not wait for the term to run out. */
   resign(nodeId: string): Promise<void>
 }
+
+/**
+ * What Postgres keeps where something else says who leads: the terms, whose numbers fires name, and who is
+ * alive. A term begun here has no end of its own: it ends when somebody else begins the next one, or, where
+ * nobody but Postgres can be asked, when its holder is no longer renewed.
+ */
+export interface TermLedger {
+  /**
+   * Renews the node, begins terms for those of `shards` that it does not hold yet, and frees what it held
+   * beyond them. Shards in which somebody fires at this moment are left out, until the next renewal.
+   */
+  hold(
+    node: { id: string; host: string; version: string },
+    shards: readonly number[],
+    termMs: number,
+  ): Promise<{
+    readonly held: readonly HeldShard[]
+    /** Database time, epoch ms. */
+    readonly nowMs: number
+  }>
+}

@@ -30,8 +30,8 @@ export interface TimerPage {
   readonly timers: readonly DueTimer[]
   /** Pass it back to go on; null at the end of the horizon. */
   readonly cursor: string | null
-  /** Database time of the read, epoch ms. */
-  readonly nowMs: number
+  /** Database time of the read, epoch ms; null where the database was not asked. */
+  readonly nowMs: number | null
 }
 
 export interface TimerIndex {
@@ -46,4 +46,16 @@ export interface TimerIndex {
     cursor: string | null
     fromMs: number | null
   }): Promise<TimerPage>
+  /** Something changed in a shard: what is known of it may be out of date. */
+  changed(shard: number): void
+  /** These are about to be fired. Never fails: what an index knows decides nothing. */
+  take(timers: readonly DueTimer[]): Promise<void>
+  /** `gone` no longer stand as they were read; `moved` are where they stand now. Never fails. */
+  settle(gone: readonly DueTimer[], moved: readonly DueTimer[]): Promise<void>
+}
+
+/** An index beside Postgres, which may miss what Postgres knows. */
+export interface MendableIndex extends TimerIndex {
+  /** Takes in those of `overdue` that it neither knows nor has seen taken, and answers them. Never fails. */
+  mend(overdue: readonly DueTimer[]): Promise<readonly DueTimer[]>
 }

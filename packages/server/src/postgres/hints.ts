@@ -5,12 +5,13 @@
  * at once, and ignored when they come back.
  */
 import pg from 'pg'
+import { createDebounce } from '../engine/hint-debounce.ts'
+import { parseHint } from '../engine/hint-text.ts'
 import { createLocalHints } from '../engine/local-hints.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Hint, Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { Database } from './database.ts'
-import { createDebounce } from './debounce.ts'
 import type { ConnectionOptions } from './pool.ts'
 import { cut, endClient } from './pool.ts'
 import { listenHints, notifyHint } from './statements/hints.ts'
@@ -19,17 +20,6 @@ const longestReconnectMs = 10_000
 /** A server that is frozen lets nobody in and says nothing; a stop must not wait for it. */
 const answerWithinMs = 5_000
 const notifyWithinMs = 1_000
-const topics: ReadonlySet<string> = new Set<Hint['topic']>([
-  'ready',
-  'timers',
-  'cancel',
-  'shards',
-  'replans',
-  'backfills',
-  'gate',
-  'watch',
-  'run',
-])
 
 export interface PostgresHints extends Hints {
   start(): void
@@ -128,11 +118,4 @@ async function listenOnce(
     stop.removeEventListener('abort', onStop)
     await endClient(client, clock)
   }
-}
-
-/** A notice of another process; undefined for one's own and for anything that is no hint. */
-export function parseHint(payload: string, ownId: string): Hint | undefined {
-  const [sender, topic, key, ...rest] = payload.split(' ')
-  if (sender === ownId || topic === undefined || key === undefined || rest.length > 0) return undefined
-  return topics.has(topic) ? ({ topic, key } as Hint) : undefined
 }

@@ -8,13 +8,15 @@
  * Node and shards end at the same instant, so that whoever sees the one run out may take the other.
  */
 import { shardCount } from '../domain/shard.ts'
-import type { HeldShard, Leadership, Renewal } from '../ports/leadership.ts'
+import type { HeldShard, Leadership, Renewal, TermLedger } from '../ports/leadership.ts'
 import type { Database, Scope, Transaction } from './database.ts'
 import {
+  beginTerms,
   foreignExpiry,
   freeShards,
   liveNodes,
   lockFreeShards,
+  lockNewShards,
   lockOwnShards,
   removeNode,
   renewNode,
@@ -47,6 +49,24 @@ export function createPostgresLeadership(db: Database): Leadership {
         const own = await tx.query(lockOwnShards, [nodeId])
         await tx.query(freeShards, [own.map(({ shard }) => shard)])
         await tx.query(removeNode, [nodeId])
+      }),
+  }
+}
+
+export function createTermLedger(db: Database): TermLedger {
+  return {
+    hold: (node, shards, termMs) =>
+      db.transaction(scope(termMs), async (tx) => {
+        const [renewed] = await tx.query(renewNode, [node.id, node.host, node.version, termMs])
+        if (renewed === undefined) throw new Error('The renewal of a scheduler node answered no row.')
+        const wanted = new Set(shards)
+        const own = await tx.query(lockOwnShards, [node.id])
+        const beyond = own.filter(({ shard }) => !wanted.has(shard)).map(({ shard }) => shard)
+        if (beyond.length > 0) await tx.query(freeShards, [beyond])
+        const fresh = await tx.query(lockNewShards, [node.id, shards])
+        if (fresh.length > 0) await tx.query(beginTerms, [node.id, fresh.map(({ shard }) => shard)])
+        const held = await tx.query(lockOwnShards, [node.id])
+        return { held, nowMs: renewed.now_ms }
       }),
   }
 }

@@ -51,6 +51,11 @@ const rows: { readonly [Name in EngineEventName]: Row<Name> } = {
     message: 'local clock against the clock of the database',
   },
   database_restarted: { level: 'warn', message: 'the database was restarted' },
+  timers_missed: { level: 'warn', message: 'overdue timers that the index had missed' },
+  part_changed: {
+    level: ({ state }) => (state === 'up' ? 'info' : 'warn'),
+    message: 'a part that can be done without for a while went away or came back',
+  },
 }
 
 export function createEventLog(logger: Logger): EventSink {

@@ -112,6 +112,16 @@ export const metricTable = {
   },
   belfry_leader: { type: 'gauge', labels: ['role'], help: '1 while this process leads at least one shard.' },
   belfry_shards_held: { type: 'gauge', labels: [], help: 'Shards of 64 that this process leads.' },
+  belfry_part_up: {
+    type: 'gauge',
+    labels: ['part'],
+    help: '1 while a part that can be done without for a while (redis) is there, 0 while it is away.',
+  },
+  belfry_timer_index_misses_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Overdue timers that the index beside Postgres had missed, found by the reconciler.',
+  },
   belfry_worker_slots: {
     type: 'gauge',
     labels: ['state'],

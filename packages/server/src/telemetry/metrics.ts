@@ -181,6 +181,12 @@ function listenToRuns(
       gauge('belfry_leader').set({ role: 'scheduler' }, held > 0 ? 1 : 0)
       gauge('belfry_shards_held').set(held)
     },
+    part_changed({ part, state }) {
+      gauge('belfry_part_up').set({ part }, state === 'up' ? 1 : 0)
+    },
+    timers_missed({ count }) {
+      counter('belfry_timer_index_misses_total').inc(count)
+    },
     role_failed({ role }) {
       counter('belfry_role_failures_total').inc({ role })
     },

@@ -55,7 +55,12 @@ export const lockFreeShards = statement<{ shard: number }, [nodeId: string, limi
   `
   SELECT shard
   FROM belfry.shard_term
-  WHERE owner_id IS DISTINCT FROM $1::uuid AND (owner_id IS NULL OR expires_at <= belfry.now())
+  WHERE owner_id IS DISTINCT FROM $1::uuid
+    AND (owner_id IS NULL OR expires_at <= belfry.now()
+      -- a term without an end ends with its holder
+      OR (expires_at = 'infinity' AND NOT EXISTS (
+        SELECT FROM belfry.scheduler_node AS node
+        WHERE node.id = shard_term.owner_id AND node.expires_at > belfry.now())))
   ORDER BY shard
   LIMIT $2::int
   FOR UPDATE SKIP LOCKED
@@ -96,13 +101,38 @@ export const freeShards = statement<never, [shards: readonly number[]]>(
   `,
 )
 
+/**
+ * Locks those of `shards` that the node holds under no term, or under one that has an end; leaves out those
+ * that somebody fires in now.
+ */
+export const lockNewShards = statement<{ shard: number }, [nodeId: string, shards: readonly number[]]>(
+  'leadership_lock_new',
+  `
+  SELECT shard
+  FROM belfry.shard_term
+  WHERE shard = ANY($2::smallint[]) AND (owner_id IS DISTINCT FROM $1::uuid OR expires_at < 'infinity')
+  ORDER BY shard
+  FOR UPDATE SKIP LOCKED
+  `,
+)
+
+/** A term without an end for shards that were locked as new: the old one where the node held it. */
+export const beginTerms = statement<never, [nodeId: string, shards: readonly number[]]>(
+  'leadership_begin_terms',
+  `
+  UPDATE belfry.shard_term
+  SET owner_id = $1::uuid, term = term + (owner_id IS DISTINCT FROM $1::uuid)::int, expires_at = 'infinity'
+  WHERE shard = ANY($2::smallint[])
+  `,
+)
+
 /** When the first shard of somebody else runs out. */
 export const foreignExpiry = statement<{ ends_in_ms: number | null }, [nodeId: string]>(
   'leadership_foreign_expiry',
   `
   SELECT (extract(epoch FROM min(expires_at) - belfry.now()) * 1000)::float8 AS ends_in_ms
   FROM belfry.shard_term
-  WHERE owner_id <> $1::uuid AND expires_at > belfry.now()
+  WHERE owner_id <> $1::uuid AND expires_at > belfry.now() AND expires_at < 'infinity'
   `,
 )
 

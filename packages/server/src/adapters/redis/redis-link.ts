@@ -1,0 +1,168 @@
+/**
+ * The connection to Redis, and whether it is there. Everything that Redis does for Belfry is to be faster,
+ * never to be right, so nothing may wait long for it:
+ *
+ *   up     commands are sent, with a short time limit
+ *   away   after a failure of the connection: commands fail at once, until the connection stands again
+ *
+ * The client reconnects by itself, with jittered pauses. `generation` grows with every connection: what was
+ * put there before may be gone, or old.
+ */
+import type { Redis } from 'ioredis'
+import type { EventSink } from '../../ports/event-sink.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { Random } from '../../ports/random.ts'
+
+const commandTimeoutMs = 1_000
+const connectTimeoutMs = 2_000
+const firstReconnectMs = 100
+const longestReconnectMs = 5_000
+
+export interface RedisLink {
+  /** False: commands are not tried. */
+  readonly up: boolean
+  /** Grows with every connection; 0 before the first. */
+  readonly generation: number
+  /** What an operator wants to know. */
+  stats(): RedisStats
+  /** Sends a command; throws `RedisAway` where Redis does not answer it in time, or as it should. */
+  run<Answer>(command: (redis: Redis) => Promise<Answer>): Promise<Answer>
+  /** Before the start: a connection of its own that only listens; it subscribes again by itself. */
+  listen(channel: string, heard: (message: string) => void): void
+  /** Resolves when the first connection stands or was given up for now; never rejects. */
+  start(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface RedisStats {
+  readonly up: boolean
+  /** Local wall clock, epoch ms. */
+  readonly sinceMs: number
+  /** Why it is away; null where it is up. */
+  readonly fault: string | null
+}
+
+/** Redis did not do what it was asked to. Whoever gets this goes on without it. */
+export class RedisAway extends Error {
+  override readonly name = 'RedisAway'
+}
+
+export interface RedisLinkOptions {
+  /** `redis://` or `rediss://`, with user and password where the server wants them. */
+  readonly url: string
+  readonly clock: Clock
+  readonly random: Random
+  readonly events: EventSink
+}
+
+interface Channel {
+  readonly name: string
+  readonly heard: (message: string) => void
+}
+
+export function createRedisLink(options: RedisLinkOptions): RedisLink {
+  const state = createLinkState(options)
+  const clients: Redis[] = []
+  const channels: Channel[] = []
+  let client: Redis | undefined
+
+  return {
+    get up() {
+      return state.up
+    },
+    get generation() {
+      return state.generation
+    },
+    stats: () => ({ up: state.up, sinceMs: state.sinceMs, fault: state.up ? null : state.fault }),
+    async run(command) {
+      if (!state.up || client === undefined) throw new RedisAway(state.fault)
+      try {
+        return await command(client)
+      } catch (error) {
+        throw new RedisAway(error instanceof Error ? error.message : String(error), { cause: error })
+      }
+    },
+    listen: (name, heard) => void channels.push({ name, heard }),
+    async start() {
+      // loaded only where it is used
+      const { Redis } = await import('ioredis')
+      const settings = {
+        lazyConnect: true,
+        connectTimeout: connectTimeoutMs,
+        enableOfflineQueue: false,
+        maxRetriesPerRequest: 0,
+        retryStrategy: (times: number) => pauseMs(times, options.random),
+      }
+      client = new Redis(options.url, { ...settings, commandTimeout: commandTimeoutMs })
+      clients.push(client)
+      client.on('ready', () => state.connected())
+      client.on('error', (error: Error) => state.away(error.message))
+      client.on('close', () => state.away('the connection was closed'))
+      for (const channel of channels) {
+        // what listens is silent for as long as nothing is said: no time limit
+        const listener = new Redis(options.url, settings)
+        clients.push(listener)
+        listenOn(listener, channel)
+      }
+      await client.connect().catch(() => undefined)
+    },
+    async close() {
+      for (const each of clients) {
+        each.removeAllListeners()
+        each.on('error', () => undefined)
+        each.disconnect()
+      }
+      state.closed()
+    },
+  }
+}
+
+/** Whether Redis is there; a change of it is told. */
+function createLinkState({ clock, events }: RedisLinkOptions) {
+  const state = { generation: 0, up: false, sinceMs: clock.nowMs(), fault: 'it was not reached yet' }
+  function turn(up: boolean): void {
+    if (state.up === up) return
+    state.up = up
+    state.sinceMs = clock.nowMs()
+    const fault = up ? null : state.fault
+    events.emit('part_changed', { part: 'redis', state: up ? 'up' : 'away', fault })
+  }
+  return {
+    get up() {
+      return state.up
+    },
+    get generation() {
+      return state.generation
+    },
+    get sinceMs() {
+      return state.sinceMs
+    },
+    get fault() {
+      return state.fault
+    },
+    connected() {
+      state.generation++
+      turn(true)
+    },
+    away(fault: string) {
+      state.fault = fault
+      turn(false)
+    },
+    closed() {
+      state.up = false
+    },
+  }
+}
+
+function listenOn(listener: Redis, { name, heard }: Channel): void {
+  listener.on('message', (_, message: string) => heard(message))
+  // the other connection reports what is wrong
+  listener.on('error', () => undefined)
+  listener.on('ready', () => void listener.subscribe(name).catch(() => undefined))
+  void listener.connect().catch(() => undefined)
+}
+
+function pauseMs(times: number, random: Random): number {
+  const ceilingMs = Math.min(longestReconnectMs, firstReconnectMs * 2 ** Math.min(times - 1, 10))
+  return ceilingMs * (0.5 + random.next() / 2)
+}

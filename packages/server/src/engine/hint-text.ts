@@ -1,0 +1,26 @@
+/**
+ * A hint as text between processes: `sender topic key`. What comes from outside is believed only as far as it
+ * has this form; a wrong hint costs a look for nothing.
+ */
+import type { Hint } from '../ports/hints.ts'
+
+const topics: ReadonlySet<string> = new Set<Hint['topic']>([
+  'ready',
+  'timers',
+  'cancel',
+  'shards',
+  'replans',
+  'backfills',
+  'gate',
+  'watch',
+  'run',
+])
+
+export const hintText = (senderId: string, { topic, key }: Hint): string => `${senderId} ${topic} ${key}`
+
+/** A hint of another process; undefined for one's own and for anything that is no hint. */
+export function parseHint(text: string, ownId: string): Hint | undefined {
+  const [sender, topic, key, ...rest] = text.split(' ')
+  if (sender === ownId || topic === undefined || key === undefined || rest.length > 0) return undefined
+  return topics.has(topic) ? ({ topic, key } as Hint) : undefined
+}

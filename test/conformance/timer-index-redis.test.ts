@@ -1,0 +1,216 @@
+// The timer index in Redis, held to the suite that every one must pass; and what is its own: what a crash
+// between taking and committing leaves, an index that was lost, filled with garbage, full, or away.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createRedisLink, type RedisLink } from '../../packages/server/src/adapters/redis/redis-link.ts'
+import { createRedisTimerIndex } from '../../packages/server/src/adapters/redis/redis-timer-index.ts'
+import type { DueTimer, TimerIndex } from '../../packages/server/src/ports/timer-index.ts'
+import { createPostgresTimerIndex } from '../../packages/server/src/postgres/timer-index.ts'
+import { describeNeeding } from '../support/needs.ts'
+import { realClock, realRandom } from '../support/real-clock.ts'
+import { startRedisServer } from '../support/redis-server.ts'
+import { eventually, recordEvents } from '../support/running.ts'
+import { createSchedulingFixture, idInShard } from '../support/scheduling.ts'
+import { describeTimerIndex } from './timer-index.ts'
+
+const startMs = Date.UTC(2026, 0, 1)
+
+async function createRig(program: string) {
+  const server = await startRedisServer(program)
+  const fixture = await createSchedulingFixture()
+  await fixture.database.useVirtualNow(new Date(startMs))
+  const time = { nowMs: startMs }
+  const reads: number[] = []
+  const postgres = createPostgresTimerIndex(fixture.database.open())
+  const truth: TimerIndex = {
+    ...postgres,
+    scan(options) {
+      reads.push(...options.shards)
+      return postgres.scan(options)
+    },
+  }
+  const links: RedisLink[] = []
+  /** An index as another process has it. */
+  async function open(): Promise<{ redis: RedisLink; index: TimerIndex }> {
+    const events = recordEvents()
+    const redis = createRedisLink({ url: server.url, clock: realClock, random: realRandom, events })
+    links.push(redis)
+    await redis.start()
+    const databaseClock = { nowMs: () => time.nowMs }
+    return { redis, index: createRedisTimerIndex({ redis, truth, databaseClock, prefix: 'belfry' }) }
+  }
+  const first = await open()
+  return {
+    ...first,
+    server,
+    fixture,
+    open,
+    /** Shards that were read in Postgres. */
+    reads,
+    tenantId: fixture.tenantId,
+    nowMs: startMs,
+    setNow: async (nowMs: number) => {
+      time.nowMs = nowMs
+      await fixture.database.setNow(new Date(nowMs))
+    },
+    idInShard,
+    addSchedule: (timer: { id: string; dueAtMs: number; scheduledForMs: number }) =>
+      fixture.addSchedule(timer),
+    addRun: (timer: { id: string; dueAtMs: number }) => fixture.addDelayed(timer),
+    remove: (id: string) => fixture.database.sql('DELETE FROM belfry.timer WHERE schedule_id = $1', [id]),
+    moveTo: (id: string, dueAtMs: number) =>
+      fixture.database.sql('UPDATE belfry.timer SET due_at = $2, scheduled_for = $2 WHERE schedule_id = $1', [
+        id,
+        new Date(dueAtMs),
+      ]),
+    clear: async () => {
+      await fixture.database.sql('TRUNCATE belfry.timer, belfry.delayed, belfry.schedule, belfry.run CASCADE')
+      await server.say('FLUSHALL')
+      time.nowMs = startMs
+      await fixture.database.setNow(new Date(startMs))
+    },
+    drop: async () => {
+      for (const link of links) await link.close()
+      await server.kill()
+      await fixture.drop()
+    },
+  }
+}
+
+describeNeeding('redis', 'timer index in Redis', (program) => {
+  describeTimerIndex('Redis', () => createRig(program))
+
+  describe('of its own', () => {
+    let rig: Awaited<ReturnType<typeof createRig>>
+    beforeAll(async () => {
+      rig = await createRig(program)
+    })
+    afterAll(() => rig.drop())
+    beforeEach(() => rig.clear())
+
+    async function addAt(shard: number, dueAtMs: number): Promise<string> {
+      const id = idInShard(shard)
+      await rig.addSchedule({ id, dueAtMs, scheduledForMs: dueAtMs })
+      return id
+    }
+    const scan = async (
+      index: TimerIndex,
+      shard: number,
+      horizonMs = 60_000,
+    ): Promise<readonly DueTimer[]> => {
+      const page = await index.scan({ shards: [shard], horizonMs, limit: 100, cursor: null, fromMs: null })
+      return page.timers
+    }
+    const idsOf = (timers: readonly DueTimer[]): string[] => timers.map(({ id }) => id)
+
+    test('Postgres is read once for what falls due in the next minutes', async () => {
+      const { index } = await rig.open()
+      const id = await addAt(7, startMs + 200_000)
+      expect(await scan(index, 7)).toEqual([])
+      await scan(index, 7)
+      rig.reads.length = 0
+      await rig.setNow(startMs + 150_000)
+      expect(idsOf(await scan(index, 7))).toEqual([id])
+      expect(rig.reads.length).toBeLessThanOrEqual(1)
+    })
+
+    test('what a process took that died before it committed comes back for the next one', async () => {
+      const dead = await rig.open()
+      const id = await addAt(9, startMs)
+      const taken = await scan(dead.index, 9)
+      await dead.index.take(taken)
+      await dead.redis.close()
+      expect(await rig.server.say('ZCARD belfry:{9}:inflight')).toContain(':1')
+      const heir = await rig.open()
+      expect(idsOf(await scan(heir.index, 9))).toEqual([id])
+      expect(await rig.server.say('ZCARD belfry:{9}:inflight')).toContain(':0')
+    })
+
+    test('what was taken and never settled comes back after a while', async () => {
+      const { index } = await rig.open()
+      const id = await addAt(10, startMs)
+      await index.take(await scan(index, 10))
+      expect(await scan(index, 10)).toEqual([])
+      await rig.setNow(startMs + 31_000)
+      expect(idsOf(await scan(index, 10))).toEqual([id])
+    })
+
+    test('a take alone never loses: the timer is there for whoever reads Postgres', async () => {
+      const { index } = await rig.open()
+      const id = await addAt(9, startMs)
+      await index.take(await scan(index, 9))
+      await rig.server.say('FLUSHALL')
+      expect(idsOf(await scan(index, 9))).toEqual([id])
+    })
+
+    test('an emptied Redis is noticed by the next read, and the index is built anew', async () => {
+      const { index } = await rig.open()
+      const id = await addAt(11, startMs + 10_000)
+      expect(idsOf(await scan(index, 11))).toEqual([id])
+      await rig.server.say('FLUSHALL')
+      expect(idsOf(await scan(index, 11))).toEqual([id])
+      expect(idsOf(await scan(index, 11))).toEqual([id])
+      expect(await rig.server.say('ZCARD belfry:{11}:timers')).toContain(':1')
+    })
+
+    test('killed: Postgres is read; back and empty: the index is built anew', async () => {
+      const { index, redis } = await rig.open()
+      const first = await addAt(12, startMs + 10_000)
+      await scan(index, 12)
+      await rig.server.kill()
+      await eventually(() => !redis.up, 'the link notices')
+      const second = await addAt(12, startMs + 20_000)
+      expect(idsOf(await scan(index, 12))).toEqual([first, second])
+      await index.take(await scan(index, 12))
+      await rig.server.start()
+      await eventually(() => redis.up, 'the link comes back')
+      expect(idsOf(await scan(index, 12))).toEqual([first, second])
+      expect(await rig.server.say('ZCARD belfry:{12}:timers')).toContain(':2')
+    })
+
+    test('full, and not allowed to evict: Postgres is read', async () => {
+      const { index } = await rig.open()
+      await rig.server.say('CONFIG SET maxmemory-policy noeviction')
+      await rig.server.say('CONFIG SET maxmemory 1')
+      const id = await addAt(13, startMs + 10_000)
+      expect(idsOf(await scan(index, 13))).toEqual([id])
+      await rig.server.say('CONFIG SET maxmemory 0')
+      expect(idsOf(await scan(index, 13))).toEqual([id])
+    })
+
+    test.each([
+      ['text', 'garbage'],
+      ['an id alone', '019b76da-a800-7000-8000-000000000000'],
+      ['another form', '019b76da-a800-7000-8000-000000000000["x",1,{}]'],
+      ['nested deep', `019b76da-a800-7000-8000-000000000000${'['.repeat(500)}`],
+    ])('what is no timer makes nothing run, and goes: %s', async (_, member) => {
+      const { index, redis } = await rig.open()
+      const id = await addAt(14, startMs + 10_000)
+      await scan(index, 14)
+      await redis.run((client) => client.zadd('belfry:{14}:timers', startMs, member))
+      await redis.run((client) => client.zadd('belfry:{14}:inflight', 0, member))
+      expect(idsOf(await scan(index, 14))).toEqual([id])
+      expect(idsOf(await scan(index, 14))).toEqual([id])
+      expect(await rig.server.say('ZCARD belfry:{14}:timers')).toContain(':1')
+    })
+
+    test('keys of another kind than expected count as Redis being away', async () => {
+      const { index } = await rig.open()
+      const id = await addAt(15, startMs + 10_000)
+      await rig.server.say('SET belfry:{15}:timers nonsense')
+      await rig.server.say('SET belfry:{15}:index nonsense')
+      expect(idsOf(await scan(index, 15))).toEqual([id])
+    })
+
+    test('of two generations of a schedule the later one is answered', async () => {
+      const { index } = await rig.open()
+      const id = await addAt(16, startMs + 10_000)
+      await scan(index, 16)
+      await rig.fixture.database.sql(
+        'UPDATE belfry.timer SET due_at = $2, scheduled_for = $2, gen = gen + 1 WHERE schedule_id = $1',
+        [id, new Date(startMs + 20_000)],
+      )
+      index.changed(16)
+      expect(await scan(index, 16)).toMatchObject([{ id, gen: 2, dueAtMs: startMs + 20_000 }])
+    })
+  })
+})
