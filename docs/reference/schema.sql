@@ -23,6 +23,7 @@
 --   0018_dedupe
 --   0019_dead_letters
 --   0020_hot_path
+--   0021_claims
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -584,6 +585,20 @@ CREATE POLICY engine ON belfry.cancel_note TO belfry_engine USING (true);
 GRANT DELETE, SELECT ON belfry.cancel_note TO belfry_engine;
 GRANT INSERT, SELECT ON belfry.cancel_note TO belfry_app;
 
+CREATE TABLE belfry.claim (
+  session_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  number bigint NOT NULL,
+  run_ids uuid[] NOT NULL
+) WITH (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
+CREATE INDEX claim_of ON belfry.claim USING btree (session_id, number);
+CREATE INDEX claim_tenant ON belfry.claim USING btree (tenant_id);
+ALTER TABLE belfry.claim ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.claim FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.claim TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.claim TO belfry_engine;
+GRANT SELECT ON belfry.claim TO belfry_app;
+
 CREATE TABLE belfry.dead_letter (
   run_id uuid NOT NULL,
   tenant_id uuid NOT NULL,
@@ -948,21 +963,23 @@ CREATE TABLE belfry.ready (
   gate_seen boolean NOT NULL DEFAULT false,
   slotted boolean NOT NULL DEFAULT false,
   detailed boolean NOT NULL DEFAULT true,
+  settled_by uuid,
   CONSTRAINT ready_pkey PRIMARY KEY (run_id),
   CONSTRAINT ready_cancel_reason_check CHECK ((cancel_reason = ANY (ARRAY['overlap'::text, 'replaced'::text]))),
   CONSTRAINT ready_check CHECK (((session_id IS NULL) = (deadline IS NULL))),
-  CONSTRAINT ready_check1 CHECK (((session_id IS NULL) = (claimed_at IS NULL)))
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, fillfactor=50);
+  CONSTRAINT ready_check1 CHECK (((session_id IS NULL) = (claimed_at IS NULL))),
+  CONSTRAINT ready_settled CHECK (((settled_by IS NULL) OR (NOT (settled_by IS DISTINCT FROM session_id))))
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, fillfactor=45);
 CREATE INDEX ready_arrived ON belfry.ready USING btree (tenant_id, gate) WHERE ((gate IS NOT NULL) AND (NOT gate_seen));
-CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE ((session_id IS NULL) AND (gate IS NULL));
+CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE ((settled_by IS NULL) AND (gate IS NULL));
 CREATE INDEX ready_gate ON belfry.ready USING btree (gate, tag, run_id) WHERE (gate IS NOT NULL);
-CREATE INDEX ready_held ON belfry.ready USING btree (session_id, run_id) WHERE (session_id IS NOT NULL);
+CREATE INDEX ready_held ON belfry.ready USING btree (settled_by, run_id) WHERE (settled_by IS NOT NULL);
 CREATE INDEX ready_held_queue ON belfry.ready USING btree (tenant_id, queue) WHERE (gate IS NOT NULL);
-CREATE INDEX ready_list ON belfry.ready USING btree (tenant_id, run_id) WHERE (session_id IS NULL);
-CREATE INDEX ready_opened ON belfry.ready USING btree (tenant_id, run_id) WHERE (slotted AND (session_id IS NULL));
-CREATE INDEX ready_run_deadline ON belfry.ready USING btree (run_deadline, run_id) WHERE ((run_deadline IS NOT NULL) AND (session_id IS NULL));
-CREATE INDEX ready_start_by ON belfry.ready USING btree (start_by, run_id) WHERE ((start_by IS NOT NULL) AND (session_id IS NULL));
-CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE ((session_id IS NULL) AND (gate IS NULL) AND (handler !~~ 'function:%'::text));
+CREATE INDEX ready_list ON belfry.ready USING btree (tenant_id, run_id) WHERE (settled_by IS NULL);
+CREATE INDEX ready_opened ON belfry.ready USING btree (tenant_id, run_id) WHERE (slotted AND (settled_by IS NULL));
+CREATE INDEX ready_run_deadline ON belfry.ready USING btree (run_deadline, run_id) WHERE ((run_deadline IS NOT NULL) AND (settled_by IS NULL));
+CREATE INDEX ready_start_by ON belfry.ready USING btree (start_by, run_id) WHERE ((start_by IS NOT NULL) AND (settled_by IS NULL));
+CREATE INDEX ready_tenant ON belfry.ready USING btree (tenant_id, queue) WHERE ((settled_by IS NULL) AND (gate IS NULL) AND (handler !~~ 'function:%'::text));
 ALTER TABLE belfry.ready ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.ready TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.ready TO belfry_engine USING (true) WITH CHECK (true);

@@ -1,26 +1,31 @@
 // `npm run bench:throughput`: no-op runs a second, history kept and durability on, and inserts a second, of
 // Belfry as a library and of its peers, one after the other on one Postgres (BullMQ on Redis). `--seconds
 // n` bounds each measurement, `--runs n` works off so many runs instead, `--slots n` sets how many Belfry
-// runs at a time. The last line is one JSON object; `ratio` is ours ÷ theirs. Nothing is asserted.
+// runs at a time, `--engines a,b` which peers take part. The last line is one JSON object; `ratio` is ours ÷ theirs. Nothing is asserted.
 import { benchArguments, seconds } from './support/bench-arguments.ts'
 import type { EngineName } from './support/engine.ts'
 import { finish, machine, ratioOf, say } from './support/figures.ts'
 import { measureThroughput, type Throughput } from './support/measure-throughput.ts'
 import { startServers } from './support/servers.ts'
 
-const given = benchArguments({
-  seconds: seconds(10),
-  slots: { fallback: 1_000, least: 1, most: 10_000 },
-  runs: { fallback: 0, least: 0, most: 100_000_000 },
-})
+const known: readonly EngineName[] = ['belfry', 'graphile-worker', 'pg-boss', 'bullmq']
+const given = benchArguments(
+  {
+    seconds: seconds(10),
+    slots: { fallback: 2_000, least: 1, most: 10_000 },
+    runs: { fallback: 0, least: 0, most: 100_000_000 },
+  },
+  { engines: known.join(',') },
+)
 const options = { ...given, runs: given.runs === 0 ? undefined : given.runs }
 
+const asked = new Set<string>(['belfry', ...given.engines.split(',')])
 const ranOn = machine()
-const servers = await startServers({ withRedis: true })
+const servers = await startServers({ withRedis: asked.has('bullmq') })
 try {
   const measured = new Map<EngineName, Throughput>()
-  const engines: readonly EngineName[] = ['belfry', 'graphile-worker', 'pg-boss']
-  for (const engine of [...engines, ...(servers.redisPort === null ? [] : (['bullmq'] as const))]) {
+  for (const engine of known) {
+    if (!asked.has(engine) || (engine === 'bullmq' && servers.redisPort === null)) continue
     measured.set(engine, await measureThroughput(servers, engine, options))
   }
   const ours = measured.get('belfry')

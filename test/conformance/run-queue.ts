@@ -73,6 +73,7 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
           dueAtMs: expect.any(Number) as unknown,
           availableAtMs: expect.any(Number) as unknown,
           backfillOf: null,
+          claim: 0,
           input: { a: [1, 'ü'] },
         },
       ])

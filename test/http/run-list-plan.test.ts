@@ -30,9 +30,9 @@ beforeAll(async () => {
   // a backlog, most of it of somebody else
   await t.database.sql(
     `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
-       available_at, timeout_ms, session_id, claimed_at, deadline)
+       available_at, timeout_ms, session_id, settled_by, claimed_at, deadline)
      SELECT gen_random_uuid(), CASE WHEN n % 10 = 0 THEN $1 ELSE gen_random_uuid() END, $2, 1, 'default',
-       'http', n, 0, now(), 1000, held.id, held.at, held.at
+       'http', n, 0, now(), 1000, held.id, held.id, held.at, held.at
      FROM generate_series(1, 5000) AS n
      CROSS JOIN LATERAL (
        SELECT CASE WHEN n <= 20 THEN gen_random_uuid() END AS id, CASE WHEN n <= 20 THEN now() END AS at

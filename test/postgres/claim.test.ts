@@ -4,8 +4,13 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { claimRuns, listReadyQueues } from '../../packages/server/src/postgres/statements/claim.ts'
 import { completeAttempts } from '../../packages/server/src/postgres/statements/completion.ts'
-import { handBackRuns } from '../../packages/server/src/postgres/statements/sessions.ts'
-import { listStuckRuns } from '../../packages/server/src/postgres/statements/rescue.ts'
+import {
+  closeSession,
+  handBackRuns,
+  listHeldRuns,
+  renewSession,
+} from '../../packages/server/src/postgres/statements/sessions.ts'
+import { listStuckRuns, settleClaims } from '../../packages/server/src/postgres/statements/rescue.ts'
 import { endSuccesses } from '../../packages/server/src/postgres/statements/successes.ts'
 import {
   enterScopeByHash,
@@ -40,8 +45,8 @@ const statements = [
   {
     name: 'claim',
     text: claimRuns.text,
-    types: 'uuid, text[], float8[], int[], text[], float8',
-    args: [nobody, "'{default}'", "'{-Infinity}'", "'{500}'", "'{http}'", '1000'],
+    types: 'uuid, text[], float8[], int[], text[], float8, bigint, bigint[]',
+    args: [nobody, "'{default}'", "'{-Infinity}'", "'{500}'", "'{http}'", '1000', '1', "'{}'"],
     indexes: { ready: ['ready_claim', 'ready_pkey'], session: ['session_pkey'] },
   },
   {
@@ -80,6 +85,34 @@ const statements = [
     types: 'uuid, uuid, int',
     args: ["'00000000-0000-0000-0000-000000000000'", "'00000000-0000-0000-0000-000000000000'", '500'],
     indexes: { ready: ['ready_held'] },
+  },
+  {
+    name: 'settle claims',
+    text: settleClaims.text,
+    types: 'int',
+    args: ['50'],
+    indexes: { ready: ['ready_pkey'] },
+  },
+  {
+    name: 'renew',
+    text: renewSession.text,
+    types: 'uuid, float8',
+    args: [nobody, '30000'],
+    indexes: { ready: ['ready_held', 'ready_pkey'], claim: ['claim_of'] },
+  },
+  {
+    name: 'close session',
+    text: closeSession.text,
+    types: 'uuid',
+    args: [nobody],
+    indexes: { ready: ['ready_held', 'ready_pkey'], claim: ['claim_of'] },
+  },
+  {
+    name: 'held runs',
+    text: listHeldRuns.text,
+    types: 'uuid',
+    args: [nobody],
+    indexes: { ready: ['ready_held', 'ready_pkey'], claim: ['claim_of'] },
   },
 ] as const
 
@@ -190,12 +223,13 @@ describe('a claim and the end of its session', () => {
     const [runId = ''] = await fixture.addRuns(job, 1)
     const session = await fixture.openSession()
     await client.query('BEGIN')
-    await client.query(claimRuns.text, [session, ['cross'], ['-Infinity'], [10], ['http'], 1_000])
+    await client.query(claimRuns.text, [session, ['cross'], ['-Infinity'], [10], ['http'], 1_000, 1, []])
     const expired = "UPDATE belfry.session SET expires_at = now() - interval '1 s' WHERE id = $1"
     await fixture.database.sql(expired, [session])
     expect((await fixture.store.endExpiredSessions()).sessionIds).not.toContain(session)
     await client.query('COMMIT')
     expect((await fixture.store.endExpiredSessions()).sessionIds).toContain(session)
+    await fixture.store.settleClaims(10)
     const stuck = await fixture.store.stuckRuns(null, 10)
     expect(stuck.runs.map((run) => run.runId)).toContain(runId)
   })

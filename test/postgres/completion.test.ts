@@ -268,6 +268,7 @@ describe('a session', () => {
     )
     expect(rows.map((row) => row.id)).toEqual([sessionId])
     expect((await fixture.store.endExpiredSessions()).sessionIds).toContain(sessionId)
+    await fixture.store.settleClaims(10_000)
     expect((await fixture.store.stuckRuns(null, 10)).runs.map((each) => each.runId)).toEqual([run.runId])
   })
 

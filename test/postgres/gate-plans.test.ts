@@ -78,7 +78,7 @@ const table: readonly Asked[] = [
   asked(write.deleteFullBuckets, [1000], { bucket: ['bucket_full'] }),
   asked(walk.wakeGroups, [id, '', 2000], { gate_group: ['gate_group_walk', 'gate_group_pkey'] }),
   asked(walk.regateWaiting, [id, id, 500, false], { ...byId, ready: ['ready_list', 'ready_pkey'] }),
-  asked(walk.listRunningLimited, [id, id, 500], { ready: ['ready_held'] }),
+  asked(walk.listRunningLimited, [id, id, 500], { ready: ['ready_held', 'ready_pkey'] }),
   asked(walk.setRunningSlots, [id, ids, ids, ['tenant'], [1]], byId),
   asked(
     view.findGateOf,

@@ -118,6 +118,7 @@ describe('a worker that is killed', () => {
     const claimed = await rig.claim(10, session)
     expect(claimed).toHaveLength(5)
     await rig.database.sql('DELETE FROM belfry.session WHERE id = $1', [session])
+    await rig.store.settleClaims(10_000)
     const { runs } = await rig.store.stuckRuns(null, 100)
     await rig.store.rescue(
       runs.map((run) => ({

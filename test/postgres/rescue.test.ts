@@ -161,8 +161,8 @@ describe('healthy runs', () => {
     await fixture.database.sql(
       `INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
         available_at,
-         timeout_ms, lease_epoch, attempt, session_id, claimed_at, deadline)
-       SELECT gen_random_uuid(), $1, $2, 1, 'many', 'http', n, 0, now(), 1000, 1, 1, $3, now(),
+         timeout_ms, lease_epoch, attempt, session_id, settled_by, claimed_at, deadline)
+       SELECT gen_random_uuid(), $1, $2, 1, 'many', 'http', n, 0, now(), 1000, 1, 1, $3, $3, now(),
          now() + interval '1 day'
        FROM generate_series(1, 10000) AS n`,
       [fixture.tenantId, job.id, healthy],

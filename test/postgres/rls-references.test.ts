@@ -69,7 +69,7 @@ describe("a row that names another tenant's job, schedule or run", () => {
     const runs = await claim('stolen')
     expect(runs).toHaveLength(1)
     expect(await definitionsOf(runs)).toEqual([])
-    await fixture.database.sql('UPDATE belfry.ready SET session_id = $1 WHERE run_id = $2', [
+    await fixture.database.sql('UPDATE belfry.ready SET session_id = $1, settled_by = $1 WHERE run_id = $2', [
       newId(),
       runs[0]?.runId,
     ])

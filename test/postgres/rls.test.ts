@@ -92,6 +92,10 @@ function endRows(tenantId: string, jobId: string): Insert[] {
       [newId(), tenantId, jobId],
     ],
     [
+      'INSERT INTO belfry.claim (session_id, tenant_id, number, run_ids) VALUES ($1, $2, 1, $3)',
+      [newId(), tenantId, [newId()]],
+    ],
+    [
       `INSERT INTO belfry.cancel_note (run_id, tenant_id, reason) VALUES ($1, $2, 'because')`,
       [newId(), tenantId],
     ],
@@ -300,6 +304,7 @@ const engineGrants: Readonly<Record<string, string>> = {
   slot: 'DELETE INSERT SELECT UPDATE',
   // written with the end of a run; the pruner deletes old ones
   cancel_note: 'DELETE SELECT',
+  claim: 'DELETE INSERT SELECT UPDATE',
   dead_letter: 'DELETE INSERT SELECT',
   extra_run: 'DELETE INSERT SELECT UPDATE(ended_as)',
   attempt: 'INSERT SELECT',

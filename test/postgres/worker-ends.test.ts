@@ -135,6 +135,7 @@ describe('while the database takes no ends', () => {
       expect.stringContaining('the run is left to its deadline: value out of range'),
     ])
     await fixture.database.sql("UPDATE belfry.ready SET deadline = now() - interval '1 s'")
+    await fixture.store.settleClaims(10_000)
     expect((await fixture.store.stuckRuns(null, 10)).runs.map((run) => run.runId)).toEqual([bad])
   })
 
@@ -178,6 +179,7 @@ describe('while the database takes no ends', () => {
     await worker.stop()
     expect(await fixture.attempts(runId)).toEqual([])
     expect((await fixture.store.endExpiredSessions()).sessionIds).toHaveLength(1)
+    await fixture.store.settleClaims(10_000)
     expect((await fixture.store.stuckRuns(null, 10)).runs.map((run) => run.runId)).toEqual([runId])
   })
 })

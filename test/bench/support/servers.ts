@@ -16,6 +16,7 @@ const settings = {
   shared_buffers: '512MB',
   max_connections: 200,
   wal_compression: 'off',
+  min_wal_size: '2GB',
   max_wal_size: '8GB',
   idle_in_transaction_session_timeout: '0',
 }
@@ -55,6 +56,7 @@ export async function startServers({ withRedis }: { withRedis: boolean }): Promi
     const sql = new pg.Client({ ...postgres.adminConnection, database: 'postgres' })
     await sql.connect()
     undo.push(() => sql.end())
+    await makeWalFiles(sql)
     const redis = withRedis ? await startRedis(directory) : undefined
     if (redis !== undefined) undo.push(redis.kill)
     const { rows } = await sql.query<{ version: string }>(
@@ -76,6 +78,13 @@ export async function startServers({ withRedis }: { withRedis: boolean }): Promi
     await stop()
     throw error
   }
+}
+
+/** A server that is up for a while uses its files again; else whoever comes first pays for making them. */
+async function makeWalFiles(sql: pg.Client): Promise<void> {
+  const megabyte = "pg_logical_emit_message(false, '', repeat(' ', 1000000))"
+  await sql.query(`SELECT count(${megabyte}) FROM generate_series(1, 2000)`)
+  await sql.query('CHECKPOINT')
 }
 
 async function connected<Answer>(url: string, work: (sql: pg.Client) => Promise<Answer>): Promise<Answer> {

@@ -6,8 +6,8 @@
  *                 ▲                      │
  *                 └──── read again ◄─────┘ it is not
  *
- * Whatever has more to decide (a dedupe key, a job that gathers, a time) goes the long way: the answer here
- * is undefined then, and nothing is stored. A try whose answer was lost is made again with the same ids, and
+ * Whatever says more (a dedupe key, a time) or is of a job that gathers goes the long way: the answer here is
+ * undefined then, and nothing is stored. A try whose answer was lost is made again with the same ids, and
  * what it stored all the same is found by them, so nothing is stored twice.
  */
 import type { JsonValue, RunCreate } from '@belfry/contract'
@@ -110,8 +110,18 @@ export function createDirectEnqueue(parts: DirectEnqueueParts, tenantId: string)
   }
 }
 
+/** What a request may say and still leave nothing to be decided. Whatever is new goes the long way. */
+const plainFields: ReadonlySet<string> = new Set<keyof RunCreate>([
+  'job',
+  'queue',
+  'priority',
+  'runDeadlineMs',
+  'startWithinMs',
+])
+
 function isPlain(body: RunCreate, inputs: readonly (JsonValue | undefined)[]): boolean {
-  if (body.dedupeKey !== undefined || body.runAt !== undefined || inputs.length === 0) return false
+  const isKnown = ([field, value]: [string, unknown]) => value === undefined || plainFields.has(field)
+  if (inputs.length === 0 || !Object.entries(body).every(isKnown)) return false
   const none = inputs[0] === undefined
   return inputs.every((input) => (input === undefined) === none)
 }

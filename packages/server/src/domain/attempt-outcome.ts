@@ -63,9 +63,18 @@ const countOf: Readonly<Record<AttemptEnding['kind'], Count>> = {
   lost: 'crash',
 }
 
+const success: AttemptVerdict = {
+  outcome: 'succeeded',
+  runState: 'succeeded',
+  reason: null,
+  retryDelayMs: null,
+  countAs: 'nothing',
+}
+
 /** Decides what becomes of a run. `random` in [0, 1) draws the jitter of the pause. */
 export function judgeAttempt(attempt: AttemptCase, random: number): AttemptVerdict {
   const { ending } = attempt
+  if (ending.kind === 'succeeded') return success
   const end = (runState: TerminalRunState, reason: RunReason | null, outcome: AttemptOutcome = ending.kind) =>
     ({ outcome, runState, reason, retryDelayMs: null, countAs: countOf[ending.kind] }) as const
   /** A next attempt that would be due when the run must be over never comes. */
@@ -80,7 +89,6 @@ export function judgeAttempt(attempt: AttemptCase, random: number): AttemptVerdi
           countAs: countOf[ending.kind],
         }
 
-  if (ending.kind === 'succeeded') return end('succeeded', null)
   if (attempt.cancelRequested) return end('canceled', 'canceled_by_request')
   if (ending.kind === 'canceled') return end('canceled', 'canceled_by_handler')
   if (attempt.delivery === 'at_most_once') return endAtMostOnce(ending, end)

@@ -16,7 +16,7 @@ import type { JobDefinition, RunError } from '@belfry/contract'
 import { type AttemptEnding, judgeAttempt } from '../domain/attempt-outcome.ts'
 import { attemptLimit, leftMs } from '../domain/run-limits.ts'
 import { attemptTraceparent } from '../domain/traceparent.ts'
-import type { Clock } from '../ports/clock.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
 import type { AbortReason, Handler, HandlerRequest, HandlerResult } from '../ports/handler.ts'
 import type { Random } from '../ports/random.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
@@ -58,44 +58,71 @@ export function startAttempt(
   started: Started,
   onDone: (record: AttemptRecord) => void,
 ): RunningAttempt {
-  const { clock, databaseClock, random, abortGraceMs } = options
-  const { run } = started
-  let controller: AbortController | undefined
-  const startedAtMs = databaseClock.nowMs()
-  const startedMs = clock.monotonicMs()
-  let reason: AbortReason | undefined
-  let over = false
-  const limit = attemptLimit(run.timeoutMs, run.runDeadlineMs, startedAtMs)
-  let grace = clock.setTimer(limit.limitMs, () => abort('timeout'))
+  return new Attempt(options, started, onDone)
+}
 
-  function abort(why: AbortReason): void {
-    if (reason !== undefined) return
-    reason = why
-    grace.cancel()
-    grace = clock.setTimer(abortGraceMs, () => finish(undefined, called.then(nothing, nothing)))
-    controlled().abort(why)
+/** A class, because closures for each attempt are most of what it would leave to the garbage collector. */
+class Attempt implements RunningAttempt {
+  readonly #options: AttemptOptions
+  readonly #started: Started
+  readonly #onDone: (record: AttemptRecord) => void
+  readonly #limit: ReturnType<typeof attemptLimit>
+  readonly #startedAtMs: number
+  readonly #startedMs: number
+  readonly #called: Promise<HandlerResult>
+  #controller: AbortController | undefined
+  #reason: AbortReason | undefined
+  #over = false
+  #grace: Timer
+
+  constructor(options: AttemptOptions, started: Started, onDone: (record: AttemptRecord) => void) {
+    const { clock, databaseClock, random } = options
+    const { run } = started
+    this.#options = options
+    this.#started = started
+    this.#onDone = onDone
+    this.#startedAtMs = databaseClock.nowMs()
+    this.#startedMs = clock.monotonicMs()
+    this.#limit = attemptLimit(run.timeoutMs, run.runDeadlineMs, this.#startedAtMs)
+    this.#grace = clock.setTimer(this.#limit.limitMs, () => this.abort('timeout'))
+    this.#called = callHandler(started, random, this.#limit.limitMs, this)
+    this.#called.then(
+      (answer) => this.#finish(answer, undefined),
+      (error: unknown) => this.#finish(thrown(error), undefined),
+    )
   }
 
-  const controlled = (): AbortController => (controller ??= new AbortController())
+  get signal(): AbortSignal {
+    return this.#controlled().signal
+  }
 
-  function finish(answer: HandlerResult | undefined, abandoned: Promise<unknown> | undefined): void {
-    if (over) return
-    over = true
-    grace.cancel()
-    const endedAtMs = startedAtMs + (clock.monotonicMs() - startedMs)
+  abort(why: AbortReason): void {
+    if (this.#reason !== undefined) return
+    const { clock, abortGraceMs } = this.#options
+    this.#reason = why
+    this.#grace.cancel()
+    const leave = (): void => this.#finish(undefined, this.#called.then(nothing, nothing))
+    this.#grace = clock.setTimer(abortGraceMs, leave)
+    this.#controlled().abort(why)
+  }
+
+  #controlled(): AbortController {
+    this.#controller ??= new AbortController()
+    return this.#controller
+  }
+
+  #finish(answer: HandlerResult | undefined, abandoned: Promise<unknown> | undefined): void {
+    if (this.#over) return
+    this.#over = true
+    this.#grace.cancel()
+    const { clock, random } = this.#options
+    const startedAtMs = this.#startedAtMs
+    const endedAtMs = startedAtMs + (clock.monotonicMs() - this.#startedMs)
+    const reason = this.#reason
     const isOthers = reason === 'lease_lost' && answer?.outcome !== 'succeeded'
-    const end = isOthers
-      ? undefined
-      : endOf(started, random, { answer, reason, limit, startedAtMs, endedAtMs })
-    onDone({ end, abandoned })
+    const course = { answer, reason, limit: this.#limit, startedAtMs, endedAtMs }
+    this.#onDone({ end: isOthers ? undefined : endOf(this.#started, random, course), abandoned })
   }
-
-  const called = callHandler(started, random, limit.limitMs, () => controlled().signal)
-  called.then(
-    (answer) => finish(answer, undefined),
-    (error: unknown) => finish(thrown(error), undefined),
-  )
-  return { abort }
 }
 
 const nothing = (): void => undefined
@@ -152,10 +179,10 @@ function callHandler(
   started: Started,
   random: Random,
   timeoutMs: number,
-  signal: () => AbortSignal,
+  attempt: { readonly signal: AbortSignal },
 ): Promise<HandlerResult> {
   try {
-    return started.handler.execute(new AttemptRequest(started, random, timeoutMs, signal))
+    return started.handler.execute(new AttemptRequest(started, random, timeoutMs, attempt))
   } catch (error) {
     return Promise.resolve(thrown(error))
   }
@@ -177,14 +204,14 @@ class AttemptRequest implements HandlerRequest {
   readonly runDeadlineMs: number | null
   readonly delivery: JobDefinition['delivery']
   readonly #random: Random
-  readonly #signal: () => AbortSignal
+  readonly #attempt: { readonly signal: AbortSignal }
   #traceparent: string | undefined
 
   constructor(
     { sessionId, run, definition }: Started,
     random: Random,
     timeoutMs: number,
-    signal: () => AbortSignal,
+    running: { readonly signal: AbortSignal },
   ) {
     this.sessionId = sessionId
     this.runId = run.runId
@@ -200,11 +227,11 @@ class AttemptRequest implements HandlerRequest {
     this.runDeadlineMs = run.runDeadlineMs
     this.delivery = definition.delivery
     this.#random = random
-    this.#signal = signal
+    this.#attempt = running
   }
 
   get signal(): AbortSignal {
-    return this.#signal()
+    return this.#attempt.signal
   }
 
   get traceparent(): string {

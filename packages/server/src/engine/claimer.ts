@@ -12,6 +12,7 @@ import type { Random } from '../ports/random.ts'
 import type { ReadyCursor, RunQueue } from '../ports/run-queue.ts'
 import type { HeldRun, RunStore } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
+import { createClaimPositions } from './claim-positions.ts'
 import { createDefinitionCache } from './definition-cache.ts'
 import { createIntake, type IntakeOptions } from './intake.ts'
 import { createLoop } from './loop.ts'
@@ -51,7 +52,7 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   const { clock, random, events, hints, queues, session, slots, store, maxPollMs, minPollMs } = options
   const shares = createQueueShares(queues)
   const strays = createStrays({ store, hints, clock, slots })
-  const marks = createLowWaterMarks()
+  const marks = createClaimPositions(createLowWaterMarks())
   const claimAll = createIntake(
     { ...options, overlaps: true },
     { shares, strays, marks, definitions: createDefinitionCache(store) },

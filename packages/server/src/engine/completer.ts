@@ -204,8 +204,17 @@ function acknowledge(
     }
     const { outcome, errorCode } = end
     const durationMs = end.endedAtMs - end.startedAtMs
-    const facts = { runId, tenantId, jobId, queue, attempt, outcome, durationMs, errorCode }
-    events.emit('attempt_ended', { ...facts, state: state ?? 'pending' })
+    events.emit('attempt_ended', {
+      runId,
+      tenantId,
+      jobId,
+      queue,
+      attempt,
+      outcome,
+      durationMs,
+      errorCode,
+      state: state ?? 'pending',
+    })
   }
   hintTimers(hints, applied, letGo)
   hintEnded(

@@ -88,8 +88,13 @@ function createStarter(options: ExecutorOptions, waiting: WaitingRuns): Executor
   const { events, slots, completer } = options
   const handlers = new Map(options.handlers.map((handler) => [handler.kind, handler]))
 
-  const freedBy = (leave: () => void) => (): void => {
-    leave()
+  function release(held: Held): void {
+    slots.release(held)
+    options.onSlotFreed()
+  }
+
+  function drop(held: Held): void {
+    slots.drop(held)
     options.onSlotFreed()
   }
 
@@ -110,28 +115,36 @@ function createStarter(options: ExecutorOptions, waiting: WaitingRuns): Executor
       running = false
       over()
       if (abandoned !== undefined) slots.leaveBehind(abandoned)
-      if (end === undefined) onAcknowledged()
-      else completer.submit({ sessionId, run, end, onAcknowledged, onDropped: freedBy(taken.drop) })
+      if (end === undefined) release(held)
+      else
+        completer.submit({
+          sessionId,
+          run,
+          end,
+          onAcknowledged: () => release(held),
+          onDropped: () => drop(held),
+        })
       waiting.next()
     })
     const abort = (reason: AbortReason): boolean => {
       if (running) attempt.abort(reason)
       return running
     }
-    const taken = slots.take({ sessionId, run, abort })
-    const onAcknowledged = freedBy(taken.release)
+    const held: Held = { sessionId, run, abort }
+    slots.take(held)
   }
 
   /** It keeps its slot until that is on record, as every other end. */
   function endUnstarted(sessionId: string, run: ClaimedRun, overdue: Overdue): void {
-    const taken = slots.take({ sessionId, run, abort: () => false })
+    const held: Held = { sessionId, run, abort: () => false }
+    slots.take(held)
     const end = overdueEnd(run, overdue, options.databaseClock.nowMs())
     completer.submit({
       sessionId,
       run,
       end,
-      onAcknowledged: freedBy(taken.release),
-      onDropped: freedBy(taken.drop),
+      onAcknowledged: () => release(held),
+      onDropped: () => drop(held),
     })
   }
 

@@ -4,14 +4,15 @@
  * 1. One pass: every queue gets its share of the free slots (queue-shares.ts); those that used theirs up get
  *    what is left, until all gave less than was asked or no slot is free.
  * 2. Definitions are loaded before anything is started; what may not be started any more is given back.
- * 3. With `overlaps` the next claim is on its way while the runs of the one before are started, so neither
- *    the database nor this process waits for the other.
+ * 3. With `overlaps` two claims are under way as soon as one was filled, and leave before the runs of the one
+ *    before are started: so neither the database nor this process waits for the other.
  */
 import type { JobDefinition } from '@belfry/contract'
 import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { ClaimedRun, QueueShare, RunQueue } from '../ports/run-queue.ts'
+import type { ClaimBook } from './claim-book.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import type { DefinitionCache } from './definition-cache.ts'
 import type { LowWaterMarks } from './low-water-marks.ts'
@@ -28,7 +29,8 @@ import type { Strays } from './strays.ts'
 const maxClaim = 500
 
 /** With free slots all the time a pass would have no end; what else there is to do comes in between. */
-const claimsOfPass = 16
+const claimsOfPass = 64
+const claimsAtOnce = 2
 
 export interface IntakeOptions {
   readonly queue: Pick<RunQueue, 'claim'>
@@ -45,6 +47,8 @@ export interface IntakeOptions {
   readonly deadlineMarginMs: number
   /** Unset: `slots` knows how many are free only when all that was claimed is started. */
   readonly overlaps?: boolean | undefined
+  /** Unset: nobody keeps count of what is held. */
+  readonly book?: Pick<ClaimBook, 'open' | 'started'> | undefined
 }
 
 export interface IntakeParts {
@@ -73,7 +77,8 @@ export function createIntake(
     const sentMs = clock.monotonicMs()
     const shares = wanted.map((each) => ({ ...each, minTag: parts.marks.minTag(each.queue, sentMs) }))
     const { routes, deadlineMarginMs } = options
-    const claim = await options.queue.claim({ sessionId, shares, routes, deadlineMarginMs })
+    const numbers = options.book?.open(sessionId)
+    const claim = await options.queue.claim({ sessionId, shares, routes, deadlineMarginMs, ...numbers })
     databaseClock.observe(claim.nowMs, sentMs)
     if (!claim.alive) session.lapsed(sessionId)
     takeIn(options, parts, shares, claim.runs, clock.monotonicMs() - sentMs, claim.nowMs)
@@ -101,6 +106,7 @@ export function createIntake(
       runs.forEach((run, index) =>
         options.start(sessionId, run, definitionOf(versions[index] ?? versionOf(run))),
       )
+    if (runs[0] !== undefined) options.book?.started(runs[0].claim)
   }
 
   /** The next claim; undefined where nothing is left to ask, or no slot is free beside `unstarted` runs. */
@@ -111,23 +117,35 @@ export function createIntake(
   }
 
   async function pass(sessionId: string, signal: AbortSignal): Promise<Intake> {
+    const overlaps = options.overlaps === true
+    const pending: Promise<readonly ClaimedRun[]>[] = []
+    let claims = 0
     let total = 0
-    let more = true
-    let next = ask(sessionId, signal, 0)
-    for (let claims = 1; next !== undefined; claims++) {
+    /** Sends claims until `most` are under way; `unstarted` runs have yet to take their slots. */
+    function send(most: number, unstarted: number): void {
+      while (pending.length < most && claims < (overlaps ? claimsOfPass : Infinity)) {
+        const next = ask(sessionId, signal, unstarted + pending.length * maxClaim)
+        if (next === undefined) return
+        claims++
+        // it is awaited later, when it may have failed already
+        next.catch(() => undefined)
+        pending.push(next)
+      }
+    }
+
+    send(1, 0)
+    for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
       const runs = await next
       total += runs.length
-      more = claims < claimsOfPass || options.overlaps !== true
-      next = more && options.overlaps === true ? ask(sessionId, signal, runs.length) : undefined
-      if (next !== undefined) {
-        // it is awaited when these are started; and before that it has to leave
-        next.catch(() => undefined)
-        await clock.sleep(0)
+      if (overlaps) {
+        send(claimsAtOnce, runs.length)
+        // before these runs keep the process busy, the claims have to leave it
+        if (pending.length > 0) await clock.sleep(0)
       }
       if (runs.length > 0) await startAll(sessionId, runs, signal)
-      if (more) next ??= ask(sessionId, signal, 0)
+      send(1, 0)
     }
-    return { runs: total, cut: !more }
+    return { runs: total, cut: overlaps && claims >= claimsOfPass }
   }
 
   return async (sessionId, signal) => {

@@ -4,15 +4,16 @@
  *
  * 1. Sessions whose lease ran out are deleted under their row locks: a renewal at that instant either came
  *    first, and the session lives, or finds no row, and the worker gives up.
- * 2. Runs held by sessions that are no more, past their deadline, or a minute after their cancel was asked
+ * 2. What is held by claims since the last round is settled: only then do the indexes know of it.
+ * 3. Runs held by sessions that are no more, past their deadline, or a minute after their cancel was asked
  *    for, are read in keyset pages; SQL leaves the healthy ones out. Read only when step 1 ended a session,
  *    when a round before was cut short, and each `sweepMs` for deadlines and for what a rescuer that died
  *    left half-done.
- * 3. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read:
+ * 4. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read:
  *    whoever is second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the
  *    old holder sends is refused. A run whose end cannot be stored keeps no other from being ended
  *    (isolate-fault.ts): it is reported, and tried again with the next sweep.
- * 4. In each round: what waits past its time is ended (expirer.ts).
+ * 5. In each round: what waits past its time is ended (expirer.ts).
  */
 import { judgeAttempt } from '../domain/attempt-outcome.ts'
 import { leftMs } from '../domain/run-limits.ts'
@@ -31,9 +32,11 @@ import { hintTimers } from './timer-hints.ts'
 import { settledWithin } from './within.ts'
 
 const stopWithinMs = 2_000
+/** Claims, of up to 500 runs each. */
+const settledAtOnce = 50
 
 export interface RescuerOptions {
-  readonly store: Pick<RunStore, 'endExpiredSessions' | 'stuckRuns' | 'rescue'>
+  readonly store: Pick<RunStore, 'endExpiredSessions' | 'settleClaims' | 'stuckRuns' | 'rescue'>
   readonly overdueRuns: OverdueRuns
   readonly hints: Pick<Hints, 'publish'>
   readonly clock: Clock
@@ -73,9 +76,14 @@ export function createRescuer(options: RescuerOptions): Rescuer {
 
   async function round(signal: AbortSignal): Promise<number> {
     const ended = await endSessions()
+    await settle(signal)
     if (ended > 0 || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
     await expire(signal)
     return intervalMs * (0.8 + random.next() * 0.4)
+  }
+
+  async function settle(signal?: AbortSignal): Promise<void> {
+    while (signal?.aborted !== true && (await store.settleClaims(settledAtOnce)) >= settledAtOnce);
   }
 
   async function sweep(signal?: AbortSignal): Promise<number> {
@@ -120,6 +128,7 @@ export function createRescuer(options: RescuerOptions): Rescuer {
     },
     async runOnce() {
       await endSessions()
+      await settle()
       const rescued = await sweep()
       await expire()
       return rescued

@@ -11,6 +11,7 @@
 import type { Clock } from '../ports/clock.ts'
 import type { AbortReason } from '../ports/handler.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
+import type { ClaimBook } from './claim-book.ts'
 import { createTurnover } from './turnover.ts'
 
 export interface Held {
@@ -18,15 +19,6 @@ export interface Held {
   readonly run: ClaimedRun
   /** Answers whether the handler was still at work. */
   readonly abort: (reason: AbortReason) => boolean
-}
-
-export interface Taken {
-  /** The run is no longer held. */
-  readonly release: () => void
-  /** The run is held on paper only. */
-  readonly drop: () => void
-  /** It is no longer held here, and was never started. */
-  readonly leave: () => void
 }
 
 /** Dropped ends are rare, and of no interest once their deadline has passed. */
@@ -45,13 +37,19 @@ export interface Slots {
   readonly held: () => readonly Held[]
   /** Runs whose end could not be stored, of those that were dropped last. */
   readonly dropped: () => readonly ClaimedRun[]
-  readonly take: (held: Held) => Taken
+  readonly take: (held: Held) => void
+  /** The run is no longer held. */
+  readonly release: (held: Held) => void
+  /** The run is held on paper only. */
+  readonly drop: (held: Held) => void
+  /** It is no longer held here, and was never started. */
+  readonly leave: (held: Held) => void
   readonly leaveBehind: (settled: Promise<unknown>) => void
   /** Resolves when nothing is held any more, or after `limitMs`. */
   readonly emptied: (clock: Clock, limitMs: number) => Promise<void>
 }
 
-export function createSlots(count: number, clock: Pick<Clock, 'monotonicMs'>): Slots {
+export function createSlots(count: number, clock: Pick<Clock, 'monotonicMs'>, book: ClaimBook): Slots {
   const turnover = createTurnover(clock)
   const held = new Set<Held>()
   const dropped: ClaimedRun[] = []
@@ -61,6 +59,17 @@ export function createSlots(count: number, clock: Pick<Clock, 'monotonicMs'>): S
   emptied.resolve()
 
   const usable = (): number => count - Math.max(0, leftBehind - count)
+
+  function leave(each: Held): void {
+    held.delete(each)
+    book.leave(each.run)
+    if (held.size === 0) emptied.resolve()
+  }
+
+  function release(each: Held): void {
+    turnover.released()
+    leave(each)
+  }
 
   return {
     free: () => usable() + turnover.ahead() - held.size,
@@ -76,21 +85,16 @@ export function createSlots(count: number, clock: Pick<Clock, 'monotonicMs'>): S
     take(each) {
       if (held.size === 0) emptied = Promise.withResolvers()
       held.add(each)
-      const leave = (): void => {
-        held.delete(each)
-        if (held.size === 0) emptied.resolve()
-      }
-      const release = (): void => {
-        turnover.released()
-        leave()
-      }
-      const drop = (): void => {
-        dropped.push(each.run)
-        if (dropped.length > maxDropped) dropped.shift()
-        release()
-      }
-      return { release, drop, leave }
+      book.take(each.run)
     },
+    release,
+    drop(each) {
+      dropped.push(each.run)
+      book.drop(each.run)
+      if (dropped.length > maxDropped) dropped.shift()
+      release(each)
+    },
+    leave,
     leaveBehind(settled) {
       leftBehind++
       void settled.then(() => leftBehind--)

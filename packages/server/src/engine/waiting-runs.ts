@@ -7,7 +7,7 @@
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { AbortReason } from '../ports/handler.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
-import type { Slots, Taken } from './slots.ts'
+import type { Held, Slots } from './slots.ts'
 
 const patienceMs = 1_000
 
@@ -27,12 +27,12 @@ export interface WaitingRuns {
 
 export interface WaitingRunsOptions {
   readonly clock: Clock
-  readonly slots: Pick<Slots, 'idle' | 'take'>
+  readonly slots: Pick<Slots, 'idle' | 'take' | 'leave'>
   readonly giveBack: (sessionId: string, runs: readonly ClaimedRun[]) => void
 }
 
 interface Waiting extends WaitingRun {
-  readonly taken: Taken
+  readonly held: Held
   readonly sinceMs: number
 }
 
@@ -46,7 +46,7 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
 
   function leave(each: Waiting): void {
     waiting.delete(each)
-    each.taken.leave()
+    slots.leave(each.held)
   }
 
   /** One of a session that was lost is somebody else's. A cancel ends it where it is given back. */
@@ -96,8 +96,9 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
     add(run) {
       const sinceMs = clock.monotonicMs()
       const abortIt = (reason: AbortReason): boolean => abort(each, reason)
-      const taken = slots.take({ sessionId: run.sessionId, run: run.run, abort: abortIt })
-      const each: Waiting = { ...run, taken, sinceMs }
+      const held: Held = { sessionId: run.sessionId, run: run.run, abort: abortIt }
+      slots.take(held)
+      const each: Waiting = { ...run, held, sinceMs }
       waiting.add(each)
       queue.push(each)
       timer ??= clock.setTimer(patienceMs, check)

@@ -25,6 +25,7 @@ import type { Random } from '../ports/random.ts'
 import type { RunQueue } from '../ports/run-queue.ts'
 import type { RunStore, SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
+import { createClaimBook } from './claim-book.ts'
 import { type Claimer, createClaimer } from './claimer.ts'
 import { type Completer, createCompleter } from './completer.ts'
 import type { DatabaseClock } from './database-clock.ts'
@@ -113,7 +114,8 @@ export interface Worker extends Service {
 export function createWorker(options: WorkerOptions): Worker {
   const { clock, events } = options
   const settings = { ...workerDefaults, ...options.settings }
-  const slots = createSlots(settings.slots, clock)
+  const book = createClaimBook()
+  const slots = createSlots(settings.slots, clock, book)
   const completer = createCompleter({
     ...options,
     batchMs: settings.completionBatchMs,
@@ -145,6 +147,7 @@ export function createWorker(options: WorkerOptions): Worker {
     routes: options.handlers.flatMap((handler) => handler.routes ?? [handler.kind]),
     session,
     slots,
+    book,
     start: executor.start,
   })
 

@@ -231,7 +231,7 @@ function makeKnown({ hints, events, authenticator }: ApiOptions): (effect: Effec
     else if (effect.kind === 'key_revoked') authenticator.forget(effect.keyId)
     else if (effect.kind === 'fired')
       events.emit('occurrences_fired', { outcomes: effect.outcomes, durationMs: null })
-    else events.emit('runs_enqueued', { count: 1, queue: effect.queue, source: effect.source })
+    else events.emit('runs_enqueued', { count: effect.count, queue: effect.queue, source: effect.source })
   }
 }
 

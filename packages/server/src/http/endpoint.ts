@@ -43,7 +43,7 @@ export interface Tools {
 /** What is made known after the commit, and never after a dry run. */
 export type Effect =
   | { readonly kind: 'hint'; readonly hint: Hint }
-  | { readonly kind: 'enqueued'; readonly queue: string; readonly source: RunSource }
+  | { readonly kind: 'enqueued'; readonly count: number; readonly queue: string; readonly source: RunSource }
   /** Planned times that were decided within the request. */
   | { readonly kind: 'fired'; readonly outcomes: EngineEvents['occurrences_fired']['outcomes'] }
   | { readonly kind: 'key_revoked'; readonly keyId: string }

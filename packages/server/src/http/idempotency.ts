@@ -9,9 +9,8 @@
  *    day.
  */
 import { createHash } from 'node:crypto'
-import type { JsonValue } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
-import type { CommonTx, IdempotencyKey, StoredAnswer } from '../ports/catalog.ts'
+import type { CommonTx, IdempotencyKey, KeptAnswer, StoredAnswer } from '../ports/catalog.ts'
 
 /** SHA-256 of what was asked, independent of the order of keys in objects. */
 export function fingerprintOf(asked: { route: string; params: unknown; body: unknown }): Uint8Array {
@@ -31,7 +30,7 @@ function canonical(value: unknown): string {
 export interface Outcome<Result> {
   readonly result: Result
   /** What to keep. */
-  readonly kept: StoredAnswer
+  readonly kept: KeptAnswer
 }
 
 /** Does the work, or answers what was kept. Throws `idempotency_key_reused`. */
@@ -53,7 +52,7 @@ export async function onceOnly<Result>(
   })
 }
 
-/** Through JSON once, so that what is kept is what was sent. */
-export function keptAnswer(status: number, headers: Record<string, string>, body: unknown): StoredAnswer {
-  return { status, headers, body: JSON.parse(JSON.stringify(body ?? null)) as JsonValue }
+/** What is kept is what was sent. */
+export function keptAnswer(status: number, headers: Record<string, string>, body: unknown): KeptAnswer {
+  return { status, headers, json: JSON.stringify(body ?? null) }
 }

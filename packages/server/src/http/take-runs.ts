@@ -27,7 +27,9 @@ export async function takeRuns(
   const parts = { intake: tx.intake, ids: tools.ids, tags: tools.tags, tenantId: credential.tenantId, nowMs }
   const taken = await enqueueRuns(parts, asked)
   for (const hint of taken.hints) after({ kind: 'hint', hint })
-  for (const { queue, source } of taken.made) after({ kind: 'enqueued', queue, source })
+  for (const [queue, made] of Map.groupBy(taken.made, (run) => run.queue))
+    for (const [source, { length: count }] of Map.groupBy(made, (run) => run.source))
+      after({ kind: 'enqueued', count, queue, source })
   return taken
 }
 

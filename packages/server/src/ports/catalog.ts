@@ -77,6 +77,13 @@ export interface StoredAnswer {
   readonly body: JsonValue
 }
 
+/** The same on its way there, its body as it was sent. */
+export interface KeptAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly json: string
+}
+
 export interface IdempotencyKey {
   readonly apiKeyId: string
   readonly key: string
@@ -91,7 +98,7 @@ export interface IdempotencyStore {
    * `idempotency_key_busy`.
    */
   begin(key: IdempotencyKey): Promise<{ fingerprint: Uint8Array; answer: StoredAnswer } | undefined>
-  keep(key: IdempotencyKey, answer: StoredAnswer): void
+  keep(key: IdempotencyKey, answer: KeptAnswer): void
 }
 
 export interface TenantRecord {

@@ -18,6 +18,8 @@ export interface ClaimedRun {
   /** Attempts of this run that failed or timed out. */
   readonly failures: number
   readonly leaseEpoch: number
+  /** The number of the claim that took it. */
+  readonly claim: number
   readonly timeoutMs: number
   /** The time for the run was over before it was claimed: it must be ended, and its handler not be called. */
   readonly overdue: Overdue | null
@@ -82,6 +84,10 @@ export interface RunQueue {
     /** What the worker can execute (domain/route.ts). */
     routes: readonly string[]
     deadlineMarginMs: number
+    /** Of the session, from 1 on; unset: it does not say which of its claims are over. */
+    number?: number | undefined
+    /** Claims of which nothing is held any more. */
+    overNumbers?: readonly number[] | undefined
   }): Promise<Claim>
   /**
    * Who has something ready now that is no function, and in which queues; for workers that serve every queue.

@@ -164,6 +164,8 @@ export interface RunStore {
    * or loses whole.
    */
   endExpiredSessions(): Promise<{ sessionIds: readonly string[] }>
+  /** Settles what is held by claims, at most so many of them, for `stuckRuns` to see; answers how many. */
+  settleClaims(limit: number): Promise<number>
   /**
    * Pages through runs that no session holds any more or whose deadline passed; healthy ones take no place in
    * a page.

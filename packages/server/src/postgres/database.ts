@@ -2,14 +2,14 @@
  * The door to Postgres: short transactions under a narrow role, for one tenant, with limits on time.
  * Everything that Belfry stores at run time passes here.
  *
- *   db.run          BEGIN, scope, statement, COMMIT in one packet: one round trip
+ *   db.run          scope and statement in one message group, which is a transaction: one round trip
  *   db.transaction  BEGIN and scope travel with the first statement; COMMIT (or ROLLBACK) is the last trip
  *
- * Invariants: role, tenant and timeouts are local to the transaction (safe behind PgBouncer); if BEGIN
- * failed, what follows would run as the login role, which should have no rights of its own: the embedded one
- * has none, and of another the start says so in words (login-rights.ts). A connection that broke is never
- * used again. An error while COMMIT is on its way leaves open whether it happened: callers must be safe to
- * repeat.
+ * Invariants: role, tenant and timeouts are local to the transaction (safe behind PgBouncer). In a message
+ * group nothing follows a scope that failed; if BEGIN failed, what follows would run as the login role, which
+ * should have no rights of its own: the embedded one has none, and of another the start says so in words
+ * (login-rights.ts). A connection that broke is never used again. An error while COMMIT is on its way leaves
+ * open whether it happened: callers must be safe to repeat.
  */
 import type pg from 'pg'
 import type { Clock } from '../ports/clock.ts'
@@ -17,6 +17,7 @@ import type { Random } from '../ports/random.ts'
 import { breaksConnection, toDatabaseError } from './database-error.ts'
 import type { ConnectionOptions, PoolStats } from './pool.ts'
 import { openPool } from './pool.ts'
+import { knowsScope, queryWithin } from './scoped-query.ts'
 import type { Statement } from './statement.ts'
 import {
   begin,
@@ -24,7 +25,10 @@ import {
   commit,
   enterScope,
   enterScopeByHash,
+  enterScopeByHashToRead,
   enterScopeByIndex,
+  enterScopeByIndexToRead,
+  enterScopeToRead,
   joinByHash,
   ping,
   rollback,
@@ -140,13 +144,9 @@ export function openDatabase(options: DatabaseOptions): Database {
 
   return {
     run: (scope, statement, params) =>
-      withClient(async (client) => {
-        const wire = openWire(client, scope.timeoutMs ?? defaultTimeoutMs, prepared)
-        const opened = wire.open(scope, statement.planner)
-        const result = wire.send(statement, params)
-        const committed = wire.text(commit)
-        await settle([opened, result, committed])
-        return (await result).rows
+      withClient((client) => {
+        const timeoutMs = scope.timeoutMs ?? defaultTimeoutMs
+        return runStatement(client, { scope, timeoutMs, prepared }, statement, params)
       }),
     transaction: (scope, work) =>
       withClient((client) =>
@@ -164,6 +164,32 @@ export function openDatabase(options: DatabaseOptions): Database {
     stats: pool.stats,
     close: pool.close,
   }
+}
+
+interface Running {
+  readonly scope: Scope
+  readonly timeoutMs: number
+  readonly prepared: boolean
+}
+
+async function runStatement<Row, Params extends readonly unknown[]>(
+  client: pg.PoolClient,
+  { scope, timeoutMs, prepared }: Running,
+  statement: Statement<Row, Params>,
+  params: Params,
+): Promise<Row[]> {
+  const entry = entryOf(scope, statement.planner, timeoutMs)
+  if (prepared && knowsScope(client, entry.statement)) {
+    const { name, text } = statement
+    const query = { name, text, values: [...params] }
+    return (await queryWithin(client, entry, query, timeoutMs + clientMarginMs)).rows as Row[]
+  }
+  // the first time on a connection
+  const wire = openWire(client, timeoutMs, prepared)
+  const opened = wire.open(scope, statement.planner)
+  const result = wire.send(statement, params)
+  await settle([opened, result, wire.text(commit)])
+  return (await result).rows
 }
 
 async function runTransaction<Result>(
@@ -216,7 +242,18 @@ type Wire = {
 }
 
 const hints = { index: walkIndexes, hash: joinByHash } as const
-const entries = { index: enterScopeByIndex, hash: enterScopeByHash } as const
+const entries = {
+  none: { toWrite: enterScope, toRead: enterScopeToRead },
+  index: { toWrite: enterScopeByIndex, toRead: enterScopeByIndexToRead },
+  hash: { toWrite: enterScopeByHash, toRead: enterScopeByHashToRead },
+} as const
+
+/** How a transaction is entered, and with what. */
+function entryOf({ role, tenantId, readOnly }: Scope, planner: Statement['planner'], timeoutMs: number) {
+  const { toWrite, toRead } = entries[planner ?? 'none']
+  const values = [role, tenantId ?? '', String(timeoutMs), idleTimeoutMs] as const
+  return { statement: readOnly === true ? toRead : toWrite, values: [...values] as [...typeof values] }
+}
 
 type TimedQuery = pg.QueryConfig<unknown[]> & { readonly query_timeout: number }
 
@@ -236,9 +273,8 @@ function openWire(client: pg.PoolClient, timeoutMs: number, prepared: boolean): 
   }
   const open: Wire['open'] = (scope, planner) => {
     const begun = text(scope.readOnly === true ? beginReadOnly : begin)
-    const entry = planner === undefined ? enterScope : entries[planner]
-    const entered = send(entry, [scope.role, scope.tenantId ?? '', String(timeoutMs), idleTimeoutMs])
-    const opened = settle([begun, entered])
+    const entry = entryOf(scope, planner, timeoutMs)
+    const opened = settle([begun, send(entry.statement, entry.values)])
     // It is awaited by whoever opened it, but maybe only after a later statement has failed.
     opened.catch(() => undefined)
     return opened

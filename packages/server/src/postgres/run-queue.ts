@@ -5,7 +5,7 @@
 import type { Claim, ClaimedRun, ReadyCursor, ReadyLook, RunQueue } from '../ports/run-queue.ts'
 import type { Database } from './database.ts'
 import {
-  type ClaimDetail,
+  type ClaimedPlan,
   type ClaimRow,
   claimRuns,
   listReadyQueues,
@@ -23,7 +23,7 @@ const maxResumed = 1_000
 
 export function createPostgresRunQueue(db: Database): RunQueue {
   return {
-    async claim({ sessionId, shares, routes, deadlineMarginMs }) {
+    async claim({ sessionId, shares, routes, deadlineMarginMs, number = 0, overNumbers = [] }) {
       const rows = await db.run(engine, claimRuns, [
         sessionId,
         shares.map((share) => share.queue),
@@ -31,8 +31,10 @@ export function createPostgresRunQueue(db: Database): RunQueue {
         shares.map((share) => share.limit),
         routes,
         deadlineMarginMs,
+        number,
+        overNumbers,
       ])
-      return toClaim(rows)
+      return toClaim(rows, number)
     },
     async readyQueues(cursor) {
       const resumed = cursor?.afterQueues ?? []
@@ -48,22 +50,53 @@ export function createPostgresRunQueue(db: Database): RunQueue {
   }
 }
 
-function toClaim(rows: readonly ClaimRow[]): Claim {
-  const details = new Map<string, ClaimDetail>()
-  for (const { parcel } of rows) for (const detail of parcel ?? []) details.set(detail[0], detail)
+/** What `run` says of runs of which it says more. */
+interface Details {
+  /** Of a run in the two lists. */
+  readonly places: ReadonlyMap<string, number>
+  readonly inputs: readonly unknown[]
+  readonly dueAtMs: readonly number[]
+  readonly plans: ReadonlyMap<string, ClaimedPlan>
+}
+
+function toClaim(rows: readonly ClaimRow[], number: number): Claim {
+  const details = detailsIn(rows)
   const runs: ClaimedRun[] = []
-  for (const row of rows) addRuns(runs, row, details)
+  for (const row of rows) addRuns(runs, row, number, details)
   runs.sort((a, b) => a.tag - b.tag || (a.runId < b.runId ? -1 : 1))
   return { runs, alive: rows[0]?.alive ?? false, nowMs: rows[0]?.now_ms ?? 0 }
 }
 
-function addRuns(runs: ClaimedRun[], row: ClaimRow, details: ReadonlyMap<string, ClaimDetail>): void {
+function detailsIn(rows: readonly ClaimRow[]): Details {
+  const places = new Map<string, number>()
+  const inputs: unknown[] = []
+  const dueAtMs: number[] = []
+  const plans = new Map<string, ClaimedPlan>()
+  for (const row of rows) {
+    if (row.detailed_ids === null || row.due_at_ms === null) continue
+    const due = listOf(row.due_at_ms)
+    for (const [index, runId] of listOf(row.detailed_ids).entries()) {
+      places.set(runId, inputs.push(row.inputs?.[index] ?? null) - 1)
+      dueAtMs.push(Number(due[index]))
+    }
+    for (const plan of row.plans ?? []) plans.set(plan[0], plan)
+  }
+  return { places, inputs, dueAtMs, plans }
+}
+
+function addRuns(
+  runs: ClaimedRun[],
+  row: ClaimRow,
+  claim: number,
+  { places, inputs, dueAtMs, plans }: Details,
+): void {
   if (row.run_ids === null) return
   const tags = listOf(row.tags)
   const availableAtMs = listOf(row.available_at_ms)
   for (const [index, runId] of listOf(row.run_ids).entries()) {
     const atMs = Number(availableAtMs[index])
-    const [, scheduledForMs, dueAtMs, backfillOf, input] = details.get(runId) ?? unsaid
+    const place = places.get(runId) ?? -1
+    const plan = plans.size === 0 ? undefined : plans.get(runId)
     runs.push({
       runId,
       tenantId: row.tenant_id,
@@ -76,20 +109,18 @@ function addRuns(runs: ClaimedRun[], row: ClaimRow, details: ReadonlyMap<string,
       crashCount: row.crash_count,
       failures: row.failure_count,
       leaseEpoch: row.lease_epoch,
+      claim,
       timeoutMs: row.timeout_ms,
       overdue: row.overdue,
       runDeadlineMs: row.run_deadline_ms,
-      scheduledForMs,
-      dueAtMs: dueAtMs ?? atMs,
+      scheduledForMs: plan?.[1] ?? null,
+      dueAtMs: dueAtMs[place] ?? atMs,
       availableAtMs: atMs,
-      backfillOf,
-      input,
+      backfillOf: plan?.[2] ?? null,
+      input: inputs[place] ?? null,
     })
   }
 }
-
-/** Of a run of which `run` says no more. */
-const unsaid = ['', null, null, null, null] as const
 
 /** An array of ids or numbers, as Postgres writes it. */
 const listOf = (text: string): string[] => text.slice(1, -1).split(',')

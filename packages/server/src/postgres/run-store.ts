@@ -15,7 +15,7 @@ import { sortEnds, writeSuccesses, type WrittenSuccesses } from './success-ends.
 import { listDefinitions } from './statements/claim.ts'
 import type { AppliedRow, EndColumns } from './statements/completion.ts'
 import { completeAttempts, listAppliedBefore, rescueAttempts } from './statements/completion.ts'
-import { listStuckRuns, type StuckRow } from './statements/rescue.ts'
+import { listStuckRuns, settleClaims, type StuckRow } from './statements/rescue.ts'
 import {
   closeSession,
   endExpiredSessions,
@@ -78,6 +78,10 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
     async endExpiredSessions() {
       const rows = await db.run(engine, endExpiredSessions, [])
       return { sessionIds: rows.map((row) => row.id) }
+    },
+    async settleClaims(limit) {
+      const [row] = await db.run(engine, settleClaims, [limit])
+      return row?.count ?? 0
     },
     async stuckRuns(after, limit) {
       const params = [after?.sessionId ?? nilId, after?.runId ?? nilId, limit] as const

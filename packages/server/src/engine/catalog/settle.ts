@@ -24,7 +24,7 @@ import { laneOfRun } from './run-maker.ts'
 
 export type SettleEffect =
   | { readonly kind: 'hint'; readonly hint: Hint }
-  | { readonly kind: 'enqueued'; readonly queue: string; readonly source: 'schedule' }
+  | { readonly kind: 'enqueued'; readonly count: number; readonly queue: string; readonly source: 'schedule' }
   | { readonly kind: 'fired'; readonly outcomes: EngineEvents['occurrences_fired']['outcomes'] }
 
 export interface Settled {
@@ -103,8 +103,8 @@ function effectsOf(result: SettleResult): SettleEffect[] {
   const { outcomes, started, hints } = tidingsOf(result)
   return [
     ...(outcomes.length === 0 ? [] : [{ kind: 'fired', outcomes } as const]),
-    ...[...started].flatMap(([queue, count]) =>
-      Array.from({ length: count }, () => ({ kind: 'enqueued', queue, source: 'schedule' }) as const),
+    ...[...started].map(
+      ([queue, count]) => ({ kind: 'enqueued', count, queue, source: 'schedule' }) as const,
     ),
     ...hints.map((hint) => ({ kind: 'hint', hint }) as const),
   ]

@@ -194,7 +194,7 @@ async function previewOf(
 function makeKnown({ made }: Replays, after: (effect: Effect) => void): void {
   const queues = new Set(made.map(({ run }) => run.queue))
   for (const queue of queues) after({ kind: 'hint', hint: { topic: 'ready', key: queue } })
-  for (const { run } of made) after({ kind: 'enqueued', queue: run.queue, source: 'replay' })
+  for (const { run } of made) after({ kind: 'enqueued', count: 1, queue: run.queue, source: 'replay' })
 }
 
 const jobDeleted = (job: string): string =>

@@ -28,8 +28,9 @@ export function createIdempotencyStore(tx: Transaction, tenantId: string): Idemp
       const kept = row.response as Omit<StoredAnswer, 'status'>
       return { fingerprint: row.fingerprint, answer: { ...kept, status: row.status } }
     },
-    keep({ apiKeyId, key }, { status, headers, body }) {
-      tx.atEnd(keepIdempotent, [tenantId, apiKeyId, key, status, JSON.stringify({ headers, body })])
+    keep({ apiKeyId, key }, { status, headers, json }) {
+      const response = `{"headers":${JSON.stringify(headers)},"body":${json}}`
+      tx.atEnd(keepIdempotent, [tenantId, apiKeyId, key, status, response])
     },
   }
 }

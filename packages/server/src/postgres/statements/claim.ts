@@ -6,7 +6,8 @@
  *      either the claimed rows or no claim at all
  *   2. the rows: per queue and route one walk along `ready_claim`, in tag order, over rows that nobody
  *      has locked
- *   3. they belong to the session from now until the deadline, under a new epoch
+ *   3. they belong to the session from now until the deadline, under a new epoch. No index knows the columns
+ *      that say so, so the row is changed in place; that they are held is noted once for all (held.ts)
  *
  * The rows come as `= ANY (ARRAY (SELECT …))` and not by a join: with stale statistics a join turns into a
  * walk over the whole table. What the run itself says (its input) is looked up by its key, a list of keys for
@@ -15,6 +16,7 @@
  * The answer comes in few rows: rows and columns cost the worker more than all else in a claim.
  */
 import { byIndex, statement } from '../statement.ts'
+import { unheld } from './held.ts'
 
 /**
  * An answer has rows of two kinds: groups of runs that differ in little, each with lists of one length; and
@@ -43,20 +45,27 @@ export type ClaimRow = {
   readonly run_deadline_ms: number | null
   /** Whether a parcel says more of each. */
   readonly detailed: boolean
-  readonly parcel: readonly ClaimDetail[] | null
+  /** Of a parcel; null: none. Lists of one length. */
+  readonly detailed_ids: string | null
+  readonly due_at_ms: string | null
+  readonly inputs: readonly unknown[] | null
+  /** Of those of the parcel that were planned. */
+  readonly plans: readonly ClaimedPlan[] | null
 }
 
-/** `backfillOf`: the schedule, where a backfill made the run. Instants: epoch ms. */
-export type ClaimDetail = readonly [
-  runId: string,
-  scheduledForMs: number | null,
-  dueAtMs: number,
-  backfillOf: string | null,
-  input: unknown,
-]
+/** `backfillOf`: the schedule, where a backfill made the run. */
+export type ClaimedPlan = readonly [runId: string, scheduledForMs: number | null, backfillOf: string | null]
 
 /** So many inputs come in one row: each row is parsed at one go, and inputs may be large. */
-const parcelSize = 16
+const parcelSize = 32
+
+/** Of a group. */
+const inCommon = (group: string): string =>
+  `tags available_at_ms tenant_id job_id job_version queue priority attempt crash_count failure_count
+   lease_epoch timeout_ms overdue run_deadline_ms detailed`
+    .split(/\s+/)
+    .map((column) => `${group}.${column}`)
+    .join(', ')
 
 /** Takes up to `limits[i]` runs of `queues[i]` from tag `minTags[i]` on. */
 export const claimRuns = statement<
@@ -68,6 +77,8 @@ export const claimRuns = statement<
     limits: readonly number[],
     routes: readonly string[],
     deadlineMarginMs: number,
+    number: number,
+    overNumbers: readonly number[],
   ]
 >(
   'belfry_claim_runs',
@@ -80,7 +91,7 @@ WITH supply AS MATERIALIZED (
     CROSS JOIN LATERAL (
       SELECT
       FROM belfry.ready AS free
-      WHERE free.queue = source.queue AND free.handler = kind.handler AND free.session_id IS NULL
+      WHERE free.queue = source.queue AND free.handler = kind.handler AND ${unheld('free')}
         AND free.gate IS NULL AND free.tag >= source.min_tag
       -- the order pins the index: another that holds these rows may look cheaper
       ORDER BY free.tag, free.run_id
@@ -110,7 +121,7 @@ WITH supply AS MATERIALIZED (
       CROSS JOIN LATERAL (
         SELECT free.run_id, free.tag
         FROM belfry.ready AS free
-        WHERE free.queue = source.queue AND free.handler = kind.handler AND free.session_id IS NULL
+        WHERE free.queue = source.queue AND free.handler = kind.handler AND ${unheld('free')}
           AND free.gate IS NULL AND free.tag >= source.min_tag
         ORDER BY free.tag, free.run_id
         LIMIT source.size
@@ -128,7 +139,7 @@ WITH supply AS MATERIALIZED (
     CASE WHEN (SELECT there FROM supply) THEN EXISTS (SELECT FROM holder)
       ELSE EXISTS (SELECT FROM belfry.session WHERE id = $1 AND expires_at > belfry.now()) END AS alive
 ), alike AS MATERIALIZED (
-  SELECT array_agg(run_id)::text AS run_ids, array_agg(tag)::text AS tags,
+  SELECT array_agg(run_id) AS ids, array_agg(tag)::text AS tags,
     array_agg(date_part('epoch', available_at) * 1000)::text AS available_at_ms,
     tenant_id, job_id, job_version, queue, priority, attempt, crash_count, failure_count, lease_epoch,
     timeout_ms,
@@ -138,31 +149,39 @@ WITH supply AS MATERIALIZED (
   FROM claimed
   GROUP BY tenant_id, job_id, job_version, queue, priority, attempt, crash_count, failure_count, lease_epoch,
     timeout_ms, start_by, run_deadline, detailed
+), noted AS (
+  INSERT INTO belfry.claim (session_id, tenant_id, number, run_ids) SELECT $1, tenant_id, $7, ids FROM alike
+), over AS (
+  DELETE FROM belfry.claim WHERE session_id = $1 AND number = ANY ($8::bigint[])
 ), parcels AS MATERIALIZED (
-  SELECT json_agg(json_build_array(said.id, date_part('epoch', said.scheduled_for) * 1000,
-      date_part('epoch', said.due_at) * 1000,
-      CASE WHEN said.source = 'backfill' THEN said.schedule_id END, said.input)) AS parcel
+  SELECT said.*
   FROM (
     SELECT tenant_id, array_agg(run_id ORDER BY run_id) AS run_ids
     FROM claimed WHERE detailed GROUP BY tenant_id
   ) AS its
   CROSS JOIN LATERAL (
-    SELECT run.id, run.scheduled_for, run.due_at, run.source, run.schedule_id, run.input,
-      row_number() OVER () AS place
+    SELECT its.run_ids[first : first + ${parcelSize} - 1] AS run_ids
+    FROM generate_series(1, cardinality(its.run_ids), ${parcelSize}) AS first
+  ) AS part
+  CROSS JOIN LATERAL (
+    SELECT array_agg(run.id)::text AS detailed_ids,
+      array_agg(date_part('epoch', run.due_at) * 1000)::text AS due_at_ms, json_agg(run.input) AS inputs,
+      json_agg(json_build_array(run.id, date_part('epoch', run.scheduled_for) * 1000,
+        CASE WHEN run.source = 'backfill' THEN run.schedule_id END
+      )) FILTER (WHERE run.scheduled_for IS NOT NULL OR run.source = 'backfill') AS plans
     FROM belfry.run
-    WHERE run.tenant_id = its.tenant_id AND run.id = ANY (its.run_ids)
+    WHERE run.tenant_id = its.tenant_id AND run.id = ANY (part.run_ids)
       -- for the partitions, of which a list rules out none
-      AND run.id >= its.run_ids[1] AND run.id <= its.run_ids[cardinality(its.run_ids)]
-    OFFSET 0
+      AND run.id >= part.run_ids[1] AND run.id <= part.run_ids[cardinality(part.run_ids)]
   ) AS said
-  GROUP BY its.tenant_id, said.place / ${parcelSize}
 )
-SELECT answer.*, alike.*, NULL::json AS parcel
+SELECT answer.*, alike.ids::text AS run_ids, ${inCommon('alike')},
+  NULL AS detailed_ids, NULL AS due_at_ms, NULL::json AS inputs, NULL::json AS plans
 FROM answer LEFT JOIN alike ON true
 UNION ALL
-SELECT answer.*, none.*, parcels.parcel
+SELECT answer.*, NULL, ${inCommon('none')}, parcels.*
 -- every group has ids, so these columns are all null
-FROM answer CROSS JOIN parcels LEFT JOIN alike AS none ON none.run_ids IS NULL`,
+FROM answer CROSS JOIN parcels LEFT JOIN alike AS none ON none.ids IS NULL`,
   byIndex,
 )
 
@@ -200,7 +219,7 @@ WITH RECURSIVE walk (tenant_id, place) AS (
   (
     SELECT first.tenant_id, 1
     FROM belfry.ready AS first
-    WHERE first.session_id IS NULL AND first.gate IS NULL AND ${anyones('first')}
+    WHERE ${unheld('first')} AND first.gate IS NULL AND ${anyones('first')}
       AND first.tenant_id > $1::uuid
     ORDER BY first.tenant_id, first.queue
     LIMIT 1
@@ -211,7 +230,7 @@ WITH RECURSIVE walk (tenant_id, place) AS (
   CROSS JOIN LATERAL (
     SELECT ready.tenant_id
     FROM belfry.ready
-    WHERE ready.session_id IS NULL AND ready.gate IS NULL AND ${anyones('ready')}
+    WHERE ${unheld('ready')} AND ready.gate IS NULL AND ${anyones('ready')}
       AND ready.tenant_id > walk.tenant_id
     ORDER BY ready.tenant_id, ready.queue
     LIMIT 1
@@ -231,7 +250,7 @@ LEFT JOIN LATERAL (
     (
       SELECT first.queue, 1
       FROM belfry.ready AS first
-      WHERE first.session_id IS NULL AND first.gate IS NULL AND ${anyones('first')}
+      WHERE ${unheld('first')} AND first.gate IS NULL AND ${anyones('first')}
         AND first.tenant_id = active.tenant_id
         AND first.queue > coalesce(resumed.queue, '')
       ORDER BY first.tenant_id, first.queue
@@ -243,7 +262,7 @@ LEFT JOIN LATERAL (
     CROSS JOIN LATERAL (
       SELECT ready.queue
       FROM belfry.ready
-      WHERE ready.session_id IS NULL AND ready.gate IS NULL AND ${anyones('ready')}
+      WHERE ${unheld('ready')} AND ready.gate IS NULL AND ${anyones('ready')}
         AND ready.tenant_id = active.tenant_id AND ready.queue > step.queue
       ORDER BY ready.tenant_id, ready.queue
       LIMIT 1

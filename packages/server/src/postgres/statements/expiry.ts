@@ -11,7 +11,7 @@ import { freeSlots } from './free-slots.ts'
 const found = (place: string, by: string, chained: string, more: string): string => `
   (SELECT run_id, ${chained} AS chained FROM belfry.${place}
    WHERE ${by} <= belfry.now()${more} ORDER BY ${by}, run_id LIMIT $1)`
-const free = ' AND session_id IS NULL'
+const free = ' AND session_id IS NULL AND settled_by IS NULL'
 
 /** The longest overdue, at most `limit` of each kind. Chained: it waits for the one before it. */
 export const listOverdueRuns = statement<

@@ -4,6 +4,7 @@
  * them. Page by page, by run id. Rows are looked up by their id alone, as in gate-writes.ts.
  */
 import { byIndex, statement } from '../statement.ts'
+import { heldRuns, unheld } from './held.ts'
 
 export type WalkStep = 'running' | 'groups' | 'waiting' | 'claimed'
 
@@ -87,7 +88,7 @@ export const regateWaiting = statement<
 WITH page AS MATERIALIZED (
   SELECT r.run_id, r.job_id, r.queue, r.gate, r.slotted, r.gate_seen
   FROM belfry.ready AS r
-  WHERE r.tenant_id = $1 AND r.session_id IS NULL AND r.run_id > $2
+  WHERE r.tenant_id = $1 AND ${unheld('r')} AND r.run_id > $2
   ORDER BY r.tenant_id, r.run_id LIMIT $3
 ), asked AS MATERIALIZED (
   SELECT page.*, j.limited
@@ -136,7 +137,7 @@ export const listRunningLimited = statement<
   `
 WITH page AS MATERIALIZED (
   SELECT r.run_id, r.job_id, r.queue
-  FROM (SELECT * FROM belfry.ready WHERE session_id IS NOT NULL OFFSET 0) AS r
+  FROM ${heldRuns('run_id, tenant_id, job_id, queue, slotted')} AS r
   CROSS JOIN LATERAL (SELECT limited FROM belfry.job WHERE job.id = r.job_id OFFSET 0) AS j
   WHERE r.tenant_id = $1 AND r.run_id > $2 AND (j.limited OR r.slotted)
   ORDER BY r.run_id LIMIT $3

@@ -6,6 +6,7 @@
  */
 import { byIndex, statement } from '../statement.ts'
 import { freeSlots } from './free-slots.ts'
+import { unheld } from './held.ts'
 
 /**
  * Opens runs that still wait behind the gate they were read at, with their slots. Behind the gate a tag grows
@@ -226,7 +227,7 @@ export const takeBackUnclaimed = statement<
   `
 WITH page AS MATERIALIZED (
   SELECT r.run_id, r.job_id FROM belfry.ready AS r
-  WHERE r.tenant_id = $1 AND r.slotted AND r.session_id IS NULL AND r.run_id > $4
+  WHERE r.tenant_id = $1 AND r.slotted AND ${unheld('r')} AND r.run_id > $4
   ORDER BY r.tenant_id, r.run_id LIMIT $5
 ), old AS MATERIALIZED (
   SELECT page.run_id FROM page

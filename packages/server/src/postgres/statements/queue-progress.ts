@@ -3,6 +3,7 @@
  * process that claims nothing, or has just begun.
  */
 import { statement } from '../statement.ts'
+import { unheld } from './held.ts'
 
 /**
  * The noted tag of each lane (domain/route.ts), or the lowest beyond it that waits unclaimed: a few steps
@@ -37,7 +38,7 @@ LEFT JOIN LATERAL (
   ) AS kind
   CROSS JOIN LATERAL (
     SELECT free.tag FROM belfry.ready AS free
-    WHERE free.queue = asked.queue AND free.handler = kind.handler AND free.session_id IS NULL
+    WHERE free.queue = asked.queue AND free.handler = kind.handler AND ${unheld('free')}
       AND free.gate IS NULL AND free.tag > coalesce(noted.tag, '-infinity')
     ORDER BY free.tag, free.run_id
     LIMIT 1

@@ -5,6 +5,7 @@
  * read and sorted, and of many (`dense`) the index is walked, where they are soon met.
  */
 import { byIndex, statement } from '../statement.ts'
+import { heldRuns, unheld } from './held.ts'
 
 export type QueueRow = {
   readonly name: string
@@ -26,18 +27,21 @@ const functionRoutes = `
 /** Rows of one queue that may be claimed; capped. */
 const readyRows = (queue: string): string => `
     SELECT r.available_at FROM belfry.ready AS r
-    WHERE r.tenant_id = belfry.tenant_id() AND r.queue = ${queue} AND r.session_id IS NULL AND r.gate IS NULL
+    WHERE r.tenant_id = belfry.tenant_id() AND r.queue = ${queue} AND ${unheld('r')} AND r.gate IS NULL
       AND r.handler NOT LIKE 'function:%'
     UNION ALL
     SELECT own.available_at FROM (${functionRoutes}) AS route
     CROSS JOIN LATERAL (
       SELECT r.available_at FROM belfry.ready AS r
-      WHERE r.queue = ${queue} AND r.handler = route.handler AND r.session_id IS NULL AND r.gate IS NULL
+      WHERE r.queue = ${queue} AND r.handler = route.handler AND ${unheld('r')} AND r.gate IS NULL
       ORDER BY r.tag, r.run_id
     ) AS own
     LIMIT ${most}`
 
 const summary = (names: string): string => `
+WITH running AS MATERIALIZED (
+  SELECT queue FROM ${heldRuns('run_id, tenant_id, queue')} AS its WHERE tenant_id = belfry.tenant_id()
+)
 SELECT asked.name, free.ready, held.count::int AS held, busy.count::int AS running, free.oldest_at,
        p.paused_at, p.reason AS paused_reason
 FROM (${names}) AS asked (name)
@@ -52,8 +56,8 @@ CROSS JOIN LATERAL (
 ) AS held
 CROSS JOIN LATERAL (
   SELECT count(*) AS count FROM (
-    SELECT FROM belfry.ready AS r
-    WHERE r.session_id IS NOT NULL AND r.tenant_id = belfry.tenant_id() AND r.queue = asked.name LIMIT ${most}
+    SELECT FROM running AS r
+    WHERE r.queue = asked.name LIMIT ${most}
   ) AS part
 ) AS busy
 LEFT JOIN belfry.queue_pause AS p ON p.tenant_id = belfry.tenant_id() AND p.queue = asked.name
@@ -86,7 +90,7 @@ export const listQueues = statement<QueueRow>(
     UNION
     SELECT queue FROM belfry.queue_pause WHERE tenant_id = belfry.tenant_id()
     UNION
-    ${queuesIn(`r.session_id IS NULL AND r.gate IS NULL AND r.handler NOT LIKE 'function:%'`)}
+    ${queuesIn(`${unheld('r')} AND r.gate IS NULL AND r.handler NOT LIKE 'function:%'`)}
     UNION
     ${queuesIn('r.gate IS NOT NULL')}
   ) AS known ORDER BY name LIMIT 200`),
@@ -115,7 +119,7 @@ export const listNextRuns = statement<QueuedRunRow, [queue: string, limit: numbe
   `
 WITH few AS MATERIALIZED (
   SELECT r.run_id FROM belfry.ready AS r
-  WHERE NOT $3::boolean AND r.tenant_id = belfry.tenant_id() AND r.queue = $1 AND r.session_id IS NULL
+  WHERE NOT $3::boolean AND r.tenant_id = belfry.tenant_id() AND r.queue = $1 AND ${unheld('r')}
     AND r.gate IS NULL AND r.handler NOT LIKE 'function:%'
   LIMIT ${most}
 ), next AS MATERIALIZED (
@@ -124,7 +128,7 @@ WITH few AS MATERIALIZED (
      CROSS JOIN LATERAL (SELECT * FROM belfry.ready WHERE ready.run_id = few.run_id OFFSET 0) AS r)
     UNION ALL
     (SELECT r.run_id, r.job_id, r.priority, r.tag, r.available_at, false FROM belfry.ready AS r
-     WHERE $3::boolean AND r.queue = $1 AND r.handler = 'http' AND r.session_id IS NULL AND r.gate IS NULL
+     WHERE $3::boolean AND r.queue = $1 AND r.handler = 'http' AND ${unheld('r')} AND r.gate IS NULL
        AND r.tenant_id = belfry.tenant_id()
      ORDER BY r.tag, r.run_id LIMIT $2)
     UNION ALL
@@ -132,7 +136,7 @@ WITH few AS MATERIALIZED (
     FROM (${functionRoutes}) AS route
     CROSS JOIN LATERAL (
       SELECT r.* FROM belfry.ready AS r
-      WHERE r.queue = $1 AND r.handler = route.handler AND r.session_id IS NULL AND r.gate IS NULL
+      WHERE r.queue = $1 AND r.handler = route.handler AND ${unheld('r')} AND r.gate IS NULL
       ORDER BY r.tag, r.run_id LIMIT $2
     ) AS own
   ) AS either

@@ -1,5 +1,5 @@
 /**
- * What the rescuer reads: runs that a session holds on paper only, past their deadline, or long after their
+ * What the rescuer reads, of what is settled: runs that a session holds on paper only, past their deadline, or long after their
  * cancel was asked for. The filter stands in SQL and the order is that of `ready_held`, so healthy runs,
  * however many sort first, take no place in a page.
  */
@@ -27,6 +27,29 @@ export type StuckRow = {
   readonly cancel_requested: boolean
 }
 
+/**
+ * Settles what is held by claims that are not over: so the index of what is held knows it, and claims need
+ * not walk over it any more. Somebody else's page is passed over. Rows are locked in the order of their ids.
+ */
+export const settleClaims = statement<{ readonly count: number }, [limit: number]>(
+  'belfry_settle_claims',
+  `
+WITH fresh AS (
+  DELETE FROM belfry.claim
+  WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM belfry.claim ORDER BY session_id, number LIMIT $1 FOR UPDATE SKIP LOCKED
+  ))
+  RETURNING run_ids
+), settled AS (
+  UPDATE belfry.ready SET settled_by = session_id
+  WHERE run_id = ANY (ARRAY(SELECT unnest(run_ids) FROM fresh))
+    -- not IS NULL: that would let it be read by an index of all that waits
+    AND settled_by IS DISTINCT FROM session_id
+)
+SELECT count(*)::int AS count FROM fresh`,
+  byIndex,
+)
+
 /** Pages start after (session, run); the nil UUID starts from the beginning. */
 export const listStuckRuns = statement<StuckRow, [afterSessionId: string, afterRunId: string, limit: number]>(
   'belfry_list_stuck_runs',
@@ -43,11 +66,11 @@ LEFT JOIN (
   SELECT held.*, CASE WHEN session.id IS NULL THEN 'session_lost'
     WHEN held.deadline <= belfry.now() THEN 'deadline' ELSE 'cancel_ignored' END AS cause
   FROM belfry.ready AS held
-  LEFT JOIN belfry.session ON session.id = held.session_id
-  WHERE held.session_id IS NOT NULL AND (held.session_id, held.run_id) > ($1::uuid, $2::uuid)
+  LEFT JOIN belfry.session ON session.id = held.settled_by
+  WHERE held.settled_by IS NOT NULL AND (held.settled_by, held.run_id) > ($1::uuid, $2::uuid)
     AND (session.id IS NULL OR held.deadline <= belfry.now()
       OR held.cancel_requested_at <= belfry.now() - interval '${cancelPatienceSeconds} seconds')
-  ORDER BY held.session_id, held.run_id
+  ORDER BY held.settled_by, held.run_id
   LIMIT $3
 ) AS stuck ON true
 LEFT JOIN LATERAL (

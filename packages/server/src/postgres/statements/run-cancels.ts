@@ -8,6 +8,7 @@
  */
 import { byIndex, statement } from '../statement.ts'
 import { freeSlots } from './free-slots.ts'
+import { heldRuns, unheld } from './held.ts'
 
 /** What is canceled: nothing of it is given where it is null. */
 export type CancelFilterColumns = [
@@ -25,7 +26,8 @@ export type CancelFilterColumns = [
 
 /** Fenced off, so that it is read by the index of what is held: few rows, whatever waits. */
 const held = `(
-      SELECT * FROM belfry.ready WHERE session_id IS NOT NULL AND cancel_requested_at IS NULL OFFSET 0
+      SELECT * FROM ${heldRuns('run_id, tenant_id, job_id, queue, cancel_requested_at')} AS its
+      WHERE cancel_requested_at IS NULL OFFSET 0
     )`
 
 const place = (state: string, from: string, where: string) => `
@@ -37,7 +39,7 @@ const place = (state: string, from: string, where: string) => `
 const looked = `
 WITH looked AS MATERIALIZED (
   SELECT * FROM (
-    ${place('pending', 'belfry.ready', 'c.session_id IS NULL')}
+    ${place('pending', 'belfry.ready', unheld('c'))}
     UNION ALL ${place('running', held, 'true')}
     UNION ALL ${place('pending', 'belfry.delayed', 'true')}
   ) AS alive ORDER BY run_id DESC LIMIT $10

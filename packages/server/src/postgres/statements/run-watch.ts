@@ -3,6 +3,7 @@
  * for all that is followed by a process.
  */
 import { byIndex, statement } from '../statement.ts'
+import { heldRuns, unheld } from './held.ts'
 
 export type WatchedRow = {
   readonly place: number
@@ -100,14 +101,14 @@ SELECT mine.handler, mine.session_id,
        (SELECT count(*)::int FROM (
           SELECT FROM belfry.ready AS before
           WHERE mine.session_id IS NULL AND before.queue = mine.queue AND before.handler = mine.handler
-            AND before.session_id IS NULL AND before.gate IS NULL
+            AND ${unheld('before')} AND before.gate IS NULL
             AND ROW (before.tag, before.run_id) < ROW (mine.tag, mine.run_id)
           ORDER BY before.tag, before.run_id LIMIT $2::int
         ) AS those) AS ahead,
        (SELECT count(*)::int FROM able WHERE serves) AS workers,
        (SELECT coalesce(sum(slots), 0)::int FROM able WHERE serves) AS slots,
        (SELECT count(*)::int FROM able CROSS JOIN LATERAL (
-          SELECT FROM belfry.ready WHERE session_id = able.id OFFSET 0
+          SELECT FROM ${heldRuns('run_id', 'able.id')} AS its OFFSET 0
         ) AS theirs WHERE able.serves) AS held,
        (SELECT count(*)::int FROM able WHERE NOT serves) AS elsewhere
 FROM mine

@@ -5,6 +5,7 @@
  */
 import { byIndex, statement } from '../statement.ts'
 import { inputOfGathered } from './gatherings.ts'
+import { heldRuns, unheld } from './held.ts'
 
 type NewRun = readonly [
   id: string,
@@ -313,7 +314,7 @@ export const listRunsOfBackfill = statement<
 )
 
 /** Fenced off, so that it is read by the index of what is held: few rows, whatever waits. */
-const held = '(SELECT run_id, tenant_id FROM belfry.ready WHERE session_id IS NOT NULL OFFSET 0)'
+const held = heldRuns('run_id, tenant_id')
 
 /** One place where runs of a state stand: the newest of them, as many as are looked at. */
 const candidates = (place: string, from: string, where: string) => `
@@ -339,7 +340,7 @@ export const listRareRuns = statement<
   'run_list_rare',
   `
 WITH looked AS MATERIALIZED (
-  ${candidates(`'waits'`, 'belfry.ready', `c.session_id IS NULL AND 'pending' = ANY($7::text[])`)}
+  ${candidates(`'waits'`, 'belfry.ready', `${unheld('c')} AND 'pending' = ANY($7::text[])`)}
   UNION ALL
   ${candidates(`'runs'`, held, `'running' = ANY($7::text[])`)}
   UNION ALL

@@ -4,6 +4,7 @@
  */
 import { byIndex, statement } from '../statement.ts'
 import { freeSlots } from './free-slots.ts'
+import { heldRuns } from './held.ts'
 
 /** Enters a worker process, with its first lease. */
 export const openSession = statement<
@@ -46,7 +47,7 @@ WITH renewed AS (
   WHERE id = $1 AND expires_at > belfry.now()
   RETURNING id
 ), held AS MATERIALIZED (
-  SELECT run_id, cancel_requested_at FROM belfry.ready WHERE session_id = $1
+  SELECT run_id, cancel_requested_at FROM ${heldRuns('run_id, cancel_requested_at', '$1')} AS its
 )
 SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
        EXISTS (SELECT FROM renewed) AS alive,
@@ -59,12 +60,15 @@ SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
 export const closeSession = statement<unknown, [id: string]>(
   'belfry_close_session',
   `
-WITH ended AS (
-  DELETE FROM belfry.session
-  WHERE id = $1 AND NOT EXISTS (SELECT FROM belfry.ready WHERE session_id = $1)
+WITH held AS MATERIALIZED (
+  SELECT FROM ${heldRuns('run_id', '$1')} AS its LIMIT 1
+), ended AS (
+  DELETE FROM belfry.session WHERE id = $1 AND NOT EXISTS (SELECT FROM held)
+), over AS (
+  DELETE FROM belfry.claim WHERE session_id = $1 AND NOT EXISTS (SELECT FROM held)
 )
 UPDATE belfry.session SET expires_at = least(expires_at, belfry.now())
-WHERE id = $1 AND EXISTS (SELECT FROM belfry.ready WHERE session_id = $1)`,
+WHERE id = $1 AND EXISTS (SELECT FROM held)`,
   byIndex,
 )
 
@@ -74,7 +78,7 @@ export const listHeldRuns = statement<
   [sessionId: string]
 >(
   'belfry_list_held_runs',
-  'SELECT run_id, lease_epoch, queue FROM belfry.ready WHERE session_id = $1',
+  `SELECT run_id, lease_epoch, queue FROM ${heldRuns('run_id, lease_epoch, queue', '$1')} AS its`,
   byIndex,
 )
 
@@ -114,7 +118,7 @@ WITH held AS MATERIALIZED (
   FROM held WHERE NOT canceled
 ), back AS (
   UPDATE belfry.ready AS run
-  SET session_id = NULL, claimed_at = NULL, deadline = NULL, progress = NULL, attempt = run.attempt - 1,
+  SET session_id = NULL, settled_by = NULL, claimed_at = NULL, deadline = NULL, progress = NULL, attempt = run.attempt - 1,
       slotted = false, gate_seen = false, gate = placed.gate
   FROM placed WHERE run.run_id = placed.run_id
 ), gone AS (

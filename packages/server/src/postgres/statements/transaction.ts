@@ -11,23 +11,39 @@ export const rollback = 'ROLLBACK'
 
 type Entry = [role: string, tenantId: string, statementTimeoutMs: string, idleTimeoutMs: string]
 
-const scope = `
-SELECT set_config('role', $1, true),
-       set_config('belfry.tenant_id', $2, true),
-       set_config('statement_timeout', $3, true),
-       set_config('idle_in_transaction_session_timeout', $4, true),
-       set_config('jit', 'off', true)`
+/** Sets for this transaction, and answers nothing: rows would have to be read. */
+const setting = (settings: Readonly<Record<string, string>>): string =>
+  `SELECT WHERE ${Object.entries(settings)
+    .map(([name, value]) => `set_config('${name}', ${value}, true) IS NULL`)
+    .join('\n   OR ')}`
 
-const indexesOnly = `set_config('enable_seqscan', 'off', true),
-       set_config('enable_bitmapscan', 'off', true),
-       set_config('enable_sort', 'off', true),
-       set_config('plan_cache_mode', 'force_generic_plan', true)`
+const scope = {
+  role: '$1',
+  'belfry.tenant_id': '$2',
+  statement_timeout: '$3',
+  idle_in_transaction_session_timeout: '$4',
+  jit: "'off'",
+}
+const indexesOnly = {
+  enable_seqscan: "'off'",
+  enable_bitmapscan: "'off'",
+  enable_sort: "'off'",
+  plan_cache_mode: "'force_generic_plan'",
+}
+const readOnly = { transaction_read_only: "'on'" }
+const noLoops = { enable_nestloop: "'off'" }
 
 /**
  * Who acts, for which tenant, and for how long a statement may take and the transaction may stand idle. An
  * empty tenant means none; policies read it as `nullif(current_setting('belfry.tenant_id', true), '')`.
  */
-export const enterScope = statement<unknown, Entry>('belfry_enter_scope', scope)
+export const enterScope = statement<unknown, Entry>('belfry_enter_scope', setting(scope))
+
+/** The same to read only, for a transaction without BEGIN READ ONLY. */
+export const enterScopeToRead = statement<unknown, Entry>(
+  'belfry_enter_scope_to_read',
+  setting({ ...scope, ...readOnly }),
+)
 
 /**
  * The same for statements that are made for their indexes (`planner: 'index'`). A plan that was cached while
@@ -40,8 +56,13 @@ export const enterScope = statement<unknown, Entry>('belfry_enter_scope', scope)
  */
 export const enterScopeByIndex = statement<unknown, Entry>(
   'belfry_enter_scope_by_index',
-  `${scope},
-       ${indexesOnly}`,
+  setting({ ...scope, ...indexesOnly }),
+)
+
+/** The same to read only. */
+export const enterScopeByIndexToRead = statement<unknown, Entry>(
+  'belfry_enter_scope_by_index_to_read',
+  setting({ ...scope, ...indexesOnly, ...readOnly }),
 )
 
 /**
@@ -50,22 +71,23 @@ export const enterScopeByIndex = statement<unknown, Entry>(
  */
 export const enterScopeByHash = statement<unknown, Entry>(
   'belfry_enter_scope_by_hash',
-  `${scope},
-       ${indexesOnly},
-       set_config('enable_nestloop', 'off', true)`,
+  setting({ ...scope, ...indexesOnly, ...noLoops }),
+)
+
+/** The same to read only. */
+export const enterScopeByHashToRead = statement<unknown, Entry>(
+  'belfry_enter_scope_by_hash_to_read',
+  setting({ ...scope, ...indexesOnly, ...noLoops, ...readOnly }),
 )
 
 /** For the rest of a transaction that began with `enterScope` and comes to such a statement. */
 export const walkIndexes = statement<unknown>(
   'belfry_walk_indexes',
-  `SELECT ${indexesOnly}, set_config('enable_nestloop', 'on', true)`,
+  setting({ ...indexesOnly, enable_nestloop: "'on'" }),
 )
 
 /** Likewise, for a statement that joins lists. */
-export const joinByHash = statement<unknown>(
-  'belfry_join_by_hash',
-  `SELECT ${indexesOnly}, set_config('enable_nestloop', 'off', true)`,
-)
+export const joinByHash = statement<unknown>('belfry_join_by_hash', setting({ ...indexesOnly, ...noLoops }))
 
 /** Whether the server answers. */
 export const ping = statement<{ readonly ok: number }>('belfry_ping', 'SELECT 1 AS ok')

@@ -4,6 +4,7 @@
  * write names session and epoch, as those do.
  */
 import { byIndex, statement } from '../statement.ts'
+import { heldRuns, unheld } from './held.ts'
 
 export type SessionRow = {
   readonly tenant_id: string | null
@@ -180,7 +181,7 @@ FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (queue, route, plac
 CROSS JOIN LATERAL (
   SELECT count(*) AS count FROM (
     SELECT FROM belfry.ready AS free
-    WHERE free.queue = asked.queue AND free.handler = asked.route AND free.session_id IS NULL
+    WHERE free.queue = asked.queue AND free.handler = asked.route AND ${unheld('free')}
       AND free.gate IS NULL
     ORDER BY free.tag, free.run_id
     LIMIT $3::int
@@ -208,8 +209,8 @@ export const listWorkers = statement<WorkerRow, [beforeId: string, limit: number
   'worker_list',
   `
 SELECT s.id, s.host, s.version, s.queues, s.functions, s.slots, s.started_at, s.heartbeat_at, s.expires_at,
-       (SELECT count(*) FROM belfry.ready
-        WHERE ready.session_id = s.id AND ready.tenant_id = belfry.tenant_id())::int AS held
+       (SELECT count(*) FROM ${heldRuns('run_id, tenant_id', 's.id')} AS its
+        WHERE its.tenant_id = belfry.tenant_id())::int AS held
 FROM belfry.session s
 WHERE s.tenant_id = belfry.tenant_id() AND s.id < $1 AND s.expires_at > belfry.now()
 ORDER BY s.id DESC LIMIT $2`,
