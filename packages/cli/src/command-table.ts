@@ -15,6 +15,7 @@ import { runCommands } from './commands/run.ts'
 import { scheduleCommands } from './commands/schedule.ts'
 import { demoCommand, devCommand, serverCommands } from './commands/server.ts'
 import { workerCommands } from './commands/worker.ts'
+import { workflowCommands } from './commands/workflow.ts'
 
 export const commandTable: readonly Command[] = [
   devCommand,
@@ -26,6 +27,7 @@ export const commandTable: readonly Command[] = [
   ...runCommands,
   ...jobCommands,
   ...workerCommands,
+  ...workflowCommands,
   ...contextCommands,
   ...accessCommands,
   doctorCommand,

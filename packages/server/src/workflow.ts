@@ -1,0 +1,26 @@
+/**
+ * `@belfry/server/workflow`: the rules of workflows as a library, the same that the engine decides by. It
+ * needs no server and no database. What is wrong with an input comes back as a value.
+ */
+import type { FailFastMode } from '@belfry/contract'
+import { planWorkflow, type TaskShape, type WorkflowPlan } from './domain/workflow/plan.ts'
+import { shapeFaults, type WorkflowFault } from './domain/workflow/validate.ts'
+import { refuse, type Result, succeed } from './domain/zone/result.ts'
+
+export type { Comparison, Condition } from './domain/workflow/condition.ts'
+export { beginWorkflow, createProgress } from './domain/workflow/progress.ts'
+export type { WorkflowCommand, WorkflowProgress } from './domain/workflow/progress.ts'
+export { markTask, rerunWorkflow } from './domain/workflow/rerun.ts'
+export type { RerunSelection } from './domain/workflow/rerun.ts'
+export { play, simulate, statesByTask } from './domain/workflow/simulation.ts'
+export type { AttemptScript, Simulated, WorkflowScript } from './domain/workflow/simulation.ts'
+export type { TaskShape, WorkflowFault, WorkflowPlan }
+
+/** The plan of a workflow, or all that is wrong with its shape. */
+export function openWorkflow(
+  shapes: readonly TaskShape[],
+  failFast: FailFastMode = 'off',
+): Result<WorkflowPlan, readonly [WorkflowFault, ...WorkflowFault[]]> {
+  const [first, ...more] = shapeFaults(shapes)
+  return first === undefined ? succeed(planWorkflow(shapes, failFast)) : refuse([first, ...more])
+}
