@@ -7,7 +7,9 @@ import { planWorkflow, type TaskShape, type WorkflowPlan } from './domain/workfl
 import { shapeFaults, type WorkflowFault } from './domain/workflow/validate.ts'
 import { refuse, type Result, succeed } from './domain/zone/result.ts'
 
-export type { Comparison, Condition } from './domain/workflow/condition.ts'
+export { definitionFaults, definitionWarnings, shapesOf } from './domain/workflow/definition.ts'
+export type { WorkflowWarning } from './domain/workflow/definition.ts'
+export { layersOf } from './domain/workflow/layers.ts'
 export { beginWorkflow, createProgress } from './domain/workflow/progress.ts'
 export type { WorkflowCommand, WorkflowProgress } from './domain/workflow/progress.ts'
 export { markTask, rerunWorkflow } from './domain/workflow/rerun.ts'

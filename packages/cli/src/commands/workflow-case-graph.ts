@@ -2,8 +2,8 @@
  * The graph of a case (workflow-cases.ts) in Belfry's words: tasks, edges, rules. A case speaks of nodes and
  * of the rules of other systems; what Belfry does not have is named, and the case does not apply.
  */
-import type { TaskState, TriggerRule } from '@belfry/contract'
-import type { Condition, TaskShape } from '@belfry/server/workflow'
+import type { Condition, TaskState, TriggerRule } from '@belfry/contract'
+import type { TaskShape } from '@belfry/server/workflow'
 
 export type Case = Readonly<Record<string, unknown>>
 

@@ -5,27 +5,8 @@
  * Where a condition does not hold because a parent failed, its task is `upstream_failed`, not skipped: the
  * failure must not look as if nobody had wanted the task to run.
  */
-import type { JsonValue, TaskState } from '@belfry/contract'
+import type { Comparison, Condition, JsonValue, TaskState } from '@belfry/contract'
 import type { RuleVerdict } from './trigger-rules.ts'
-
-export type Comparison =
-  | { readonly equals: JsonValue }
-  | { readonly notEquals: JsonValue }
-  | { readonly oneOf: readonly JsonValue[] }
-  | { readonly contains: JsonValue }
-  | { readonly exists: boolean }
-  | { readonly greaterThan: number }
-  | { readonly atLeast: number }
-  | { readonly lessThan: number }
-  | { readonly atMost: number }
-
-export type Condition =
-  | { readonly all: readonly Condition[] }
-  | { readonly any: readonly Condition[] }
-  | { readonly not: Condition }
-  | { readonly task: string; readonly in: readonly TaskState[] }
-  | { readonly task: string; readonly output: string; readonly is: Comparison }
-  | { readonly input: string; readonly is: Comparison }
 
 /** What a condition may look at. Paths are JSON pointers (RFC 6901). */
 export interface ConditionFacts {

@@ -3,8 +3,7 @@
  * a definition that was found valid (validate.ts), and only read after that. Linear in tasks and edges,
  * without recursion: 5,000 tasks and chains of any length are fine.
  */
-import type { FailFastMode, TaskKind, TriggerRule } from '@belfry/contract'
-import type { Condition } from './condition.ts'
+import type { Condition, FailFastMode, TaskKind, TriggerRule } from '@belfry/contract'
 
 /** `on_failure` tasks run once the main ones have ended and one has failed, `finally` ones always, last. */
 export type TaskRole = 'main' | 'on_failure' | 'finally'

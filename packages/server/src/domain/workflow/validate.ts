@@ -3,8 +3,7 @@
  * the fix. All faults are told at once, except that cycles are looked for only among edges that exist. Linear
  * in tasks and edges, without recursion.
  */
-import { type TriggerRule, triggerRules } from '@belfry/contract'
-import type { Condition } from './condition.ts'
+import { type Condition, type TriggerRule, triggerRules } from '@belfry/contract'
 import type { TaskShape } from './plan.ts'
 
 export type WorkflowFaultCode =
@@ -18,6 +17,8 @@ export type WorkflowFaultCode =
   | 'rule_never_holds'
   | 'not_a_parent'
   | 'other_role'
+  | 'no_items'
+  | 'never_runs'
 
 export interface WorkflowFault {
   readonly code: WorkflowFaultCode

@@ -1,0 +1,152 @@
+/**
+ * From a definition as people wrote it to what the rules need, and what is wrong with it beyond its fields.
+ * Faults keep it from being stored; warnings go with it.
+ */
+import type { Condition, TriggerRule, WorkflowDefinition, WorkflowTask } from '@belfry/contract'
+import { maxWorkflowTasks } from '@belfry/contract'
+import type { TaskRole, TaskShape } from './plan.ts'
+import { maxTasks, shapeFaults, type WorkflowFault } from './validate.ts'
+
+export interface WorkflowWarning {
+  readonly code: 'needs_default' | 'looks_like_cleanup'
+  readonly pointer: string
+  readonly message: string
+}
+
+interface Placed {
+  readonly task: WorkflowTask
+  readonly shape: TaskShape
+  readonly pointer: string
+}
+
+const parts: readonly (readonly [TaskRole, 'tasks' | 'onFailure' | 'finally'])[] = [
+  ['main', 'tasks'],
+  ['on_failure', 'onFailure'],
+  ['finally', 'finally'],
+]
+
+const isMapped = (task: WorkflowTask): boolean => task.forEach !== undefined || task.matrix !== undefined
+
+function placed(definition: WorkflowDefinition): Placed[] {
+  return parts.flatMap(([role, part]) =>
+    definition[part].map((task, index): Placed => {
+      const { id, needs, rule, kind, when, allowFailure, teardownOf } = task
+      const shape = { id, role, needs, rule, kind, when, allowFailure, mapped: isMapped(task), teardownOf }
+      return { task, shape, pointer: `/${part}/${index}` }
+    }),
+  )
+}
+
+/** The tasks of all parts, in the order in which they are numbered. */
+export function shapesOf(definition: WorkflowDefinition): readonly TaskShape[] {
+  return placed(definition).map(({ shape }) => shape)
+}
+
+/** Everything that keeps a definition from being stored. */
+export function definitionFaults(definition: WorkflowDefinition): WorkflowFault[] {
+  const all = placed(definition)
+  // the bound of the fields holds for each part, this one for all of them
+  if (all.length > Math.min(maxTasks, maxWorkflowTasks) || definition.tasks.length === 0)
+    return shapeFaults(definition.tasks.length === 0 ? [] : all.map(({ shape }) => shape))
+  const faults = shapeFaults(
+    all.map(({ shape }) => shape),
+    (index) => all[index]?.pointer ?? '',
+  )
+  return [...faults, ...all.flatMap((each) => [...sourceFaults(each), ...neverRuns(each)])]
+}
+
+/** Outputs come from tasks that are needed: from others it would be chance whether they are there. */
+function sourceFaults({ task, pointer }: Placed): WorkflowFault[] {
+  const from = task.forEach?.from
+  const named = [
+    ...(from !== undefined && 'task' in from ? [[from.task, `${pointer}/forEach/from/task`] as const] : []),
+    ...task.inputFrom.flatMap((mapping, index) =>
+      'task' in mapping ? [[mapping.task, `${pointer}/inputFrom/${index}/task`] as const] : [],
+    ),
+  ]
+  const faults = named
+    .filter(([parent]) => !task.needs.includes(parent))
+    .map(([parent, at]): WorkflowFault => {
+      const message = `takes from "${parent}", which "${task.id}" does not need; add it to needs`
+      return { code: 'not_a_parent', pointer: at, message }
+    })
+  const strayItems = task.inputFrom.flatMap((mapping, index): WorkflowFault[] =>
+    'item' in mapping && !isMapped(task)
+      ? [
+          {
+            code: 'no_items',
+            pointer: `${pointer}/inputFrom/${index}/item`,
+            message: `"${task.id}" has no items; give it forEach or matrix, or take the value elsewhere`,
+          },
+        ]
+      : [],
+  )
+  return [...faults, ...strayItems]
+}
+
+/** States of every single parent under which a rule lets its task run; a rule that is not listed: any. */
+const runsUnder: Partial<Record<TriggerRule, readonly string[]>> = {
+  all_succeeded: ['succeeded', 'failed'],
+  all_failed: ['failed', 'canceled', 'upstream_failed'],
+  all_skipped: ['skipped', 'not_run'],
+  none_failed: ['succeeded', 'failed', 'skipped', 'not_run'],
+  none_failed_min_one_success: ['succeeded', 'failed', 'skipped', 'not_run'],
+  none_skipped: ['succeeded', 'failed', 'canceled', 'upstream_failed'],
+}
+
+/** Conditions that all have to hold. */
+const conjuncts = (condition: Condition): readonly Condition[] =>
+  'all' in condition ? condition.all.flatMap(conjuncts) : [condition]
+
+/** A condition on the state of a parent that its rule rules out. */
+function neverRuns({ task, pointer }: Placed): WorkflowFault[] {
+  const states = runsUnder[task.rule]
+  if (states === undefined || task.when === undefined) return []
+  return conjuncts(task.when).flatMap((part): WorkflowFault[] => {
+    if (!('task' in part) || !('in' in part) || part.in.some((state) => states.includes(state))) return []
+    const asked = part.in.join(' or ')
+    const message =
+      `can never hold: "${task.id}" runs under ${task.rule} only, which rules out that "${part.task}" is ` +
+      `${asked}; use the rule all_done to decide by the condition alone`
+    return [{ code: 'never_runs', pointer: `${pointer}/when`, message }]
+  })
+}
+
+/** What is allowed, and yet likely not meant. */
+export function definitionWarnings(definition: WorkflowDefinition): WorkflowWarning[] {
+  const all = placed(definition)
+  const byId = new Map(all.map((each) => [each.task.id, each.task]))
+  const needed = new Set(all.flatMap(({ shape }) => shape.needs))
+  return all.flatMap(({ task, shape, pointer }) => [
+    ...missingDefaults(task, pointer, byId),
+    ...(shape.role === 'main' && isLooseCleanup(task) && !needed.has(task.id)
+      ? [
+          {
+            code: 'looks_like_cleanup' as const,
+            pointer: `${pointer}/rule`,
+            message:
+              `"${task.id}" runs whatever happened and nothing needs it; as clean-up it belongs into ` +
+              'finally, where it also runs after a cancel',
+          },
+        ]
+      : []),
+  ])
+}
+
+const isLooseCleanup = ({ rule, needs, teardownOf }: WorkflowTask): boolean =>
+  (rule === 'all_done' || rule === 'always') && needs.length > 0 && teardownOf === undefined
+
+/** A parent that may be skipped by design has no output then. */
+function missingDefaults(
+  task: WorkflowTask,
+  pointer: string,
+  byId: ReadonlyMap<string, WorkflowTask>,
+): WorkflowWarning[] {
+  const sure = task.rule === 'all_succeeded' || (task.needs.length === 1 && task.rule.endsWith('success'))
+  return task.inputFrom.flatMap((mapping, index) => {
+    if (sure || !('task' in mapping) || mapping.default !== undefined) return []
+    if (byId.get(mapping.task)?.when === undefined) return []
+    const message = `"${mapping.task}" may be skipped; it has no output then, and "${task.id}" no default`
+    return [{ code: 'needs_default', pointer: `${pointer}/inputFrom/${index}`, message }]
+  })
+}
