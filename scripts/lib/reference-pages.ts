@@ -9,6 +9,7 @@ import { renderConfiguration } from '../../packages/server/src/config/render.ts'
 import { type MetricRow, metricTable } from '../../packages/server/src/telemetry/metric-table.ts'
 import { renderOpenApi } from './openapi.ts'
 import { renderRunStates } from './run-states-page.ts'
+import { renderTriggerRules } from './trigger-rules-page.ts'
 
 export type ReferencePage = {
   /** From the root of the repository. */
@@ -76,5 +77,6 @@ export const referencePages: readonly ReferencePage[] = [
   { file: 'docs/reference/errors.md', render: renderErrors },
   { file: 'docs/reference/metrics.md', render: renderMetrics },
   { file: 'docs/reference/run-states.md', render: renderRunStates },
+  { file: 'docs/reference/trigger-rules.md', render: renderTriggerRules },
   { file: 'docs/reference/openapi.json', render: () => renderOpenApi(packageVersion()) },
 ]

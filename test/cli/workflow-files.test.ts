@@ -1,5 +1,6 @@
 // `belfry workflow validate` and `graph`: files of workflows that are sound, and every kind of fault with its
 // place and the fix.
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { runAlone } from './support/cli.ts'
 
@@ -34,6 +35,14 @@ describe('belfry workflow validate', () => {
   it('takes YAML', async () => {
     const text = 'name: nightly\ntasks:\n  - id: a\n    handler: { kind: function, name: a }\n'
     expect((await validate(text)).code).toBe(0)
+  })
+
+  it('takes the example of the reference page', async () => {
+    const page = readFileSync(new URL('../../docs/reference/workflows.md', import.meta.url), 'utf8')
+    const example = /```yaml\n(.*?)```/s.exec(page)?.[1] ?? ''
+    const { code, out } = await validate(example)
+    expect(code, out).toBe(0)
+    expect(JSON.parse(out)).toMatchObject({ tasks: 4, warnings: [] })
   })
 
   it.each<[string, object | string, string, RegExp]>([
