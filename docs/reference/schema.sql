@@ -18,6 +18,13 @@
 --   0013_timing_since
 --   0014_functions
 --   0015_workers
+--   0016_retry
+--   0017_gate
+--   0018_dedupe
+--   0019_dead_letters
+--   0020_hot_path
+--   0021_later
+--   0022_workflows
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -517,13 +524,19 @@ CREATE TABLE belfry.job (
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   deleted_at timestamp with time zone,
+  workflow_id uuid,
   CONSTRAINT job_pkey PRIMARY KEY (id),
   CONSTRAINT job_attempt_timeout_ms_check CHECK ((attempt_timeout_ms > 0)),
   CONSTRAINT job_handler_check CHECK ((split_part(handler, ':'::text, 1) = ANY (ARRAY['http'::text, 'function'::text]))),
   CONSTRAINT job_handler_tenant CHECK (((handler = 'http'::text) OR starts_with(handler, (('function:'::text || (tenant_id)::text) || ':'::text)))),
-  CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <=
+CASE
+    WHEN (workflow_id IS NULL) THEN 128
+    ELSE 193
+END))),
   CONSTRAINT job_version_check CHECK ((version > 0))
 );
+CREATE INDEX job_of_workflow ON belfry.job USING btree (tenant_id, workflow_id) WHERE ((workflow_id IS NOT NULL) AND (deleted_at IS NULL));
 CREATE UNIQUE INDEX job_list ON belfry.job USING btree (tenant_id, id);
 CREATE UNIQUE INDEX job_name ON belfry.job USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
 ALTER TABLE belfry.job ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -878,6 +891,49 @@ CREATE POLICY app ON belfry.timer TO belfry_app USING ((tenant_id = belfry.tenan
 CREATE POLICY engine ON belfry.timer TO belfry_engine USING (true) WITH CHECK (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.timer TO belfry_app;
 GRANT DELETE, SELECT, UPDATE ON belfry.timer TO belfry_engine;
+
+CREATE TABLE belfry.workflow (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  name text NOT NULL,
+  description text NOT NULL DEFAULT ''::text,
+  version integer NOT NULL DEFAULT 1,
+  task_count integer NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  deleted_at timestamp with time zone,
+  CONSTRAINT workflow_pkey PRIMARY KEY (id),
+  CONSTRAINT workflow_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT workflow_task_count_check CHECK ((task_count > 0)),
+  CONSTRAINT workflow_version_check CHECK ((version > 0))
+);
+CREATE UNIQUE INDEX workflow_list ON belfry.workflow USING btree (tenant_id, id);
+CREATE UNIQUE INDEX workflow_name ON belfry.workflow USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+ALTER TABLE belfry.workflow ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow TO belfry_engine USING (true);
+GRANT INSERT, SELECT, UPDATE ON belfry.workflow TO belfry_app;
+GRANT SELECT ON belfry.workflow TO belfry_engine;
+
+CREATE TABLE belfry.workflow_version (
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  tenant_id uuid NOT NULL,
+  description text NOT NULL,
+  task_count integer NOT NULL,
+  definition jsonb NOT NULL,
+  job_ids uuid[] NOT NULL,
+  job_versions integer[] NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT workflow_version_pkey PRIMARY KEY (tenant_id, workflow_id, version),
+  CONSTRAINT workflow_version_workflow FOREIGN KEY (tenant_id, workflow_id) REFERENCES belfry.workflow(tenant_id, id),
+  CONSTRAINT workflow_version_check1 CHECK (((cardinality(job_ids) = task_count) AND (cardinality(job_versions) = task_count)))
+);
+ALTER TABLE belfry.workflow_version ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_version TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_version TO belfry_engine USING (true);
+GRANT INSERT, SELECT ON belfry.workflow_version TO belfry_app;
+GRANT SELECT ON belfry.workflow_version TO belfry_engine;
 
 CREATE TABLE belfry.zone_data (
   zone text NOT NULL,

@@ -1,6 +1,6 @@
 // What holds for every command that changes something: --dry-run stores nothing, --quiet says nothing, a
 // creation carries an Idempotency-Key. And jobs, keys and tenants.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
@@ -9,26 +9,33 @@ import { commandTable } from '../../packages/cli/src/command-table.ts'
 import { startCliRig } from './support/cli.ts'
 
 const rig = await startCliRig()
-afterAll(() => rig.close())
+const folder = mkdtempSync(join(tmpdir(), 'belfry-changes-'))
+const file = join(folder, 'flow.yaml')
+writeFileSync(file, 'name: new\ntasks: [{ id: a, job: report }]\n')
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true })
+  await rig.close()
+})
 
 let runId = ''
 let backfillId = ''
 beforeEach(() => {
   const { store } = rig.server
-  const { jobs, schedules, runs, keys, tenants, backfills, calendars } = store
-  for (const map of [jobs, schedules, runs, keys, tenants, backfills, calendars]) map.clear()
+  const { jobs, schedules, runs, keys, tenants, backfills, calendars, workflows } = store
+  for (const map of [jobs, schedules, runs, keys, tenants, backfills, calendars, workflows]) map.clear()
   rig.server.seen.length = 0
   store.addJob('report')
   store.addSchedule('nightly')
   store.addKey('web')
   store.addCalendar('closed', { weekdays: ['sat', 'sun'] })
+  store.addWorkflow('flow')
   runId = store.addRun().id
   backfillId = store.addBackfill().id
 })
 
 const stored = () => {
-  const { jobs, schedules, runs, keys, tenants, backfills, calendars } = rig.server.store
-  const maps = [jobs, schedules, runs, keys, tenants, backfills, calendars]
+  const { jobs, schedules, runs, keys, tenants, backfills, calendars, workflows } = rig.server.store
+  const maps = [jobs, schedules, runs, keys, tenants, backfills, calendars, workflows]
   return JSON.stringify(maps.map((map) => [...map.values()]))
 }
 
@@ -54,6 +61,8 @@ const changes: Readonly<Record<string, readonly string[]>> = {
   'calendar delete': ['closed'],
   'run create': ['report', '--wait'],
   'run cancel': ['RUN'],
+  'workflow apply': ['-f', file],
+  'workflow delete': ['flow'],
   'job create': ['new', '--http', 'https://a.example'],
   'job update': ['report', '--priority', '3'],
   'job delete': ['report'],

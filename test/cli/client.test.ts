@@ -64,6 +64,7 @@ describe('routes', () => {
     server.intercept = () => ({ status: 200, body: { items: [], nextCursor: null } })
     const id = nextId()
     const { jobs, schedules, runs, keys, tenants, calendars, backfills, logs, workers, functions } = client
+    const { workflows } = client
     const job = defineJob({ name: 'f', run: () => 1 })
     const calls: readonly (() => Promise<unknown>)[] = [
       () => client.whoami(),
@@ -106,6 +107,12 @@ describe('routes', () => {
       () => calendars.days(id, { from: '2026-12-01' }),
       () => calendars.update(id, { dates: null }),
       () => calendars.delete(id),
+      () => workflows.apply({ name: 'w', tasks: [{ id: 'a', job: 'j' }] }),
+      () => workflows.list().page(),
+      () => workflows.get(id, { version: 2 }),
+      () => workflows.versions(id).page(),
+      () => workflows.diff(id, { from: 1, to: 2 }),
+      () => workflows.delete(id),
       () => keys.create({ name: 'k', scopes: ['read'] }),
       () => keys.list().page(),
       () => keys.revoke(id),

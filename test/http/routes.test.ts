@@ -12,7 +12,10 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-type Things = Record<'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker', string>
+type Things = Record<
+  'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker' | 'workflow',
+  string
+>
 let made = 0
 
 /** One of each, of the tenant of `key`. */
@@ -36,7 +39,12 @@ async function makeThings(key: string): Promise<Things> {
   const ids = { job: job.body.id, schedule: schedule.body.id, run: run.body.id, key: spare.body.id }
   const body = { name: `c-${n}`, weekdays: ['sat', 'sun'] }
   const calendar = await t.call('POST', '/v1/calendars', { key, body })
-  return { ...ids, backfill: backfill.body.id, calendar: calendar.body.id, worker: worker.body.id }
+  const workflow = await t.call('POST', '/v1/workflows', {
+    key,
+    body: { name: `w-${n}`, tasks: [{ id: 'a', handler: httpJob('x').handler }] },
+  })
+  const more = { workflow: workflow.body.id, worker: worker.body.id }
+  return { ...ids, backfill: backfill.body.id, calendar: calendar.body.id, ...more }
 }
 
 type Case = {
@@ -92,6 +100,14 @@ const cases: Readonly<Record<RouteName, Case>> = {
   calendarDays: { thing: 'calendar' },
   calendarUpdate: { thing: 'calendar', options: () => ({ body: { dates: ['2026-12-24'] } }) },
   calendarDelete: { thing: 'calendar' },
+  workflowApply: {
+    options: (n) => ({ body: { name: `flow-${n}`, tasks: [{ id: 'a', handler: httpJob('x').handler }] } }),
+  },
+  workflowList: {},
+  workflowGet: { thing: 'workflow' },
+  workflowVersionList: { thing: 'workflow' },
+  workflowDiff: { thing: 'workflow' },
+  workflowDelete: { thing: 'workflow' },
   runCreate: { options: () => ({ body: { job: 'job-0' } }) },
   runList: {},
   runGet: { thing: 'run' },
@@ -191,6 +207,7 @@ describe('each route', () => {
       '/v1/jobs',
       '/v1/schedules',
       '/v1/calendars',
+      '/v1/workflows',
       '/v1/runs',
       '/v1/runs?state=pending',
       '/v1/runs?state=failed',

@@ -62,11 +62,28 @@ async function seed(tenantId: string, jobId: string, runId: string): Promise<voi
       [tenantId, newId()],
     ],
   ]
-  rows.push(...workerRows(tenantId), ...scheduleRows(tenantId, scheduleId, runId))
+  rows.push(
+    ...workflowRows(tenantId, jobId),
+    ...workerRows(tenantId),
+    ...scheduleRows(tenantId, scheduleId, runId),
+  )
   for (const [text, params] of rows) await fixture.database.sql(text, params)
 }
 
 type Insert = [text: string, params: unknown[]]
+
+function workflowRows(tenantId: string, jobId: string): Insert[] {
+  return [
+    [
+      `WITH made AS (
+         INSERT INTO belfry.workflow (id, tenant_id, name, task_count) VALUES ($1, $2, 'w', 1) RETURNING id)
+       INSERT INTO belfry.workflow_version
+         (workflow_id, version, tenant_id, description, task_count, definition, job_ids, job_versions)
+       SELECT id, 1, $2, '', 1, '{}', ARRAY[$3::uuid], ARRAY[NULL::integer] FROM made`,
+      [newId(), tenantId, jobId],
+    ],
+  ]
+}
 
 function workerRows(tenantId: string): Insert[] {
   return [
@@ -268,6 +285,8 @@ const engineGrants: Readonly<Record<string, string>> = {
   shard_term: 'SELECT UPDATE',
   tenant: 'SELECT(id,weight)',
   timer: 'DELETE SELECT UPDATE',
+  workflow: 'SELECT',
+  workflow_version: 'SELECT',
   zone_data: 'INSERT SELECT UPDATE',
 }
 

@@ -45,6 +45,7 @@ type CreateRoute =
   | 'keyCreate'
   | 'tenantCreate'
   | 'calendarCreate'
+  | 'workflowApply'
 type ChangeRoute =
   | 'jobUpdate'
   | 'scheduleUpdate'
@@ -65,6 +66,7 @@ type ActRoute =
   | 'backfillResume'
   | 'keyRevoke'
   | 'calendarDelete'
+  | 'workflowDelete'
 type GetRoute = 'jobGet' | 'scheduleGet' | 'runGet' | 'backfillGet' | 'calendarGet'
 
 type Create<N extends CreateRoute> = (body: BodyOf<N>, options?: ChangeOptions) => Promise<AnswerOf<N>>
@@ -168,6 +170,26 @@ export type Client = Requester & {
       options?: CallOptions,
     ): Promise<AnswerOf<'calendarDays'>>
   }
+  /** Jobs that depend on each other. */
+  readonly workflows: {
+    /** Makes the one of this name, or gives it a new version where it differs. */
+    apply: Create<'workflowApply'>
+    list: List<'workflowList'>
+    /** In its newest version, or in another. */
+    get(id: string, query?: QueryOf<'workflowGet'>, options?: CallOptions): Promise<AnswerOf<'workflowGet'>>
+    versions(
+      id: string,
+      query?: QueryOf<'workflowVersionList'>,
+      options?: CallOptions,
+    ): Listing<ItemOf<'workflowVersionList'>>
+    /** What differs between two versions; what the last change did if none is named. */
+    diff(
+      id: string,
+      query?: QueryOf<'workflowDiff'>,
+      options?: CallOptions,
+    ): Promise<AnswerOf<'workflowDiff'>>
+    delete: Act<'workflowDelete'>
+  }
   /** What an attempt of a function logged, page by page. */
   readonly logs: {
     get(id: string, query?: QueryOf<'runLog'>, options?: CallOptions): Promise<AnswerOf<'runLog'>>
@@ -256,6 +278,23 @@ function schedulesOf(requester: Requester, parts: ReturnType<typeof shapes>): Cl
   }
 }
 
+function workflowsOf(
+  requester: Requester,
+  { create, act, list }: ReturnType<typeof shapes>,
+): Client['workflows'] {
+  return {
+    apply: create('workflowApply'),
+    list: (query, callOptions = {}) => list('workflowList', query, callOptions),
+    get: (id, query, callOptions = {}) =>
+      requester.request('workflowGet', { ...callOptions, params: { id }, query }),
+    versions: (id, query, callOptions = {}) =>
+      list('workflowVersionList', query, { ...callOptions, params: { id } }),
+    diff: (id, query, callOptions = {}) =>
+      requester.request('workflowDiff', { ...callOptions, params: { id }, query }),
+    delete: act('workflowDelete'),
+  }
+}
+
 /** What has to do with jobs that are code. */
 function functionsOf(
   requester: Requester,
@@ -325,6 +364,7 @@ export function createClient(options: ClientOptions): Client {
       days: (id, query, callOptions = {}) =>
         requester.request('calendarDays', { ...callOptions, params: { id }, query }),
     },
+    workflows: workflowsOf(requester, parts),
     keys: {
       create: create('keyCreate'),
       list: (query, callOptions = {}) => list('keyList', query, callOptions),

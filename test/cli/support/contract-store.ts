@@ -12,10 +12,13 @@ import {
   type Run,
   type Schedule,
   type Tenant,
+  type Workflow,
 } from '@belfry/contract'
 import { newBackfill, somePreview } from './contract-backfill.ts'
 import { calendarSummary, changedCalendar, newCalendar, someDays } from './contract-calendar.ts'
+import { newKey } from './contract-key.ts'
 import { newSchedule } from './contract-schedule.ts'
+import { newWorkflow, workflowSummary } from './contract-workflow.ts'
 
 type Asked = {
   readonly id: string
@@ -34,6 +37,7 @@ type Tables = {
   readonly tenants: Map<string, Tenant>
   readonly backfills: Map<string, Backfill>
   readonly calendars: Map<string, Calendar>
+  readonly workflows: Map<string, Workflow>
   readonly occurrences: Occurrence[]
 }
 
@@ -46,6 +50,7 @@ export type Store = Tables & {
   addKey(name: string, more?: Partial<Key>): Key
   addBackfill(more?: Partial<Backfill>): Backfill
   addCalendar(name: string, more?: Partial<Calendar>): Calendar
+  addWorkflow(name: string): Workflow
 }
 
 let lastId = 0
@@ -123,19 +128,6 @@ const run = (more: Partial<Run>): Run => {
     ...more,
   }
 }
-
-const key = (name: string, more: Partial<Key>): Key => ({
-  id: nextId(),
-  name,
-  prefix: 'blf_abcd',
-  scopes: ['read'],
-  queues: null,
-  createdAt: madeAt,
-  expiresAt: null,
-  revokedAt: null,
-  lastUsedAt: null,
-  ...more,
-})
 
 function page<T>(items: readonly T[], query: Readonly<Record<string, unknown>>) {
   const limit = Number(query['limit'])
@@ -216,7 +208,11 @@ const accessAnswers = ({ tenants, keys }: Tables): Answers => ({
   },
   tenantList: ({ query }) => page([...tenants.values()], query),
   keyCreate: ({ fields, query }) => {
-    const made = put(keys, key(String(fields['name']), { scopes: fields['scopes'] as Key['scopes'] }), query)
+    const made = put(
+      keys,
+      newKey(nextId(), String(fields['name']), { scopes: fields['scopes'] as Key['scopes'] }),
+      query,
+    )
     return { ...made, secret: query['dryRun'] === true ? null : 'blf_secret_zyxwvutsrqponmlkjihgfedcba' }
   },
   keyList: ({ query }) => page([...keys.values()], query),
@@ -349,6 +345,15 @@ const calendarAnswers = ({ calendars }: Tables): Answers => ({
   calendarDelete: (asked) => remove(calendars, asked, 'calendar'),
 })
 
+const workflowAnswers = ({ workflows }: Tables): Answers => ({
+  workflowApply: ({ body, query }) => ({
+    ...put(workflows, newWorkflow(nextId(), body), query),
+    outcome: 'created',
+  }),
+  workflowList: ({ query }) => page(matching(workflows, query, 'name').map(workflowSummary), query),
+  workflowDelete: (asked) => remove(workflows, asked, 'workflow'),
+})
+
 export function createStore(): Store {
   const tables: Tables = {
     jobs: new Map(),
@@ -358,6 +363,7 @@ export function createStore(): Store {
     tenants: new Map(),
     backfills: new Map(),
     calendars: new Map(),
+    workflows: new Map(),
     occurrences: [],
   }
   const answers: Answers = {
@@ -367,6 +373,7 @@ export function createStore(): Store {
     ...runAnswers(tables),
     ...backfillAnswers(tables),
     ...calendarAnswers(tables),
+    ...workflowAnswers(tables),
   }
   return {
     ...tables,
@@ -382,12 +389,11 @@ export function createStore(): Store {
     addJob: (name, more = {}) => put(tables.jobs, job(name, more)),
     addSchedule: (name, more = {}) => put(tables.schedules, schedule(name, more)),
     addRun: (more = {}) => put(tables.runs, run(more)),
-    addKey: (name, more = {}) => put(tables.keys, key(name, more)),
+    addKey: (name, more = {}) => put(tables.keys, newKey(nextId(), name, more)),
     addCalendar: (name, more = {}) => put(tables.calendars, newCalendar({ id: nextId(), name, ...more })),
-    addBackfill: (more = {}) =>
-      put(
-        tables.backfills,
-        newBackfill({ id: nextId(), scheduleId: nextId(), schedule: 'nightly', ...more }),
-      ),
+    addWorkflow: (name) =>
+      put(tables.workflows, newWorkflow(nextId(), { name, tasks: [{ id: 'a', job: 'report' }] })),
+    addBackfill: ({ id = nextId(), scheduleId = nextId(), ...more } = {}) =>
+      put(tables.backfills, newBackfill({ id, scheduleId, schedule: 'nightly', ...more })),
   }
 }

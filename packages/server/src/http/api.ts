@@ -38,6 +38,7 @@ import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
 import { serverEndpoints } from './routes/server.ts'
 import { workerEndpoints } from './routes/workers.ts'
+import { workflowEndpoints } from './routes/workflows.ts'
 
 export interface ApiOptions {
   readonly version: string
@@ -88,6 +89,7 @@ const endpoints: Endpoints = {
   ...runEndpoints,
   ...serverEndpoints,
   ...workerEndpoints,
+  ...workflowEndpoints,
 }
 
 const defaultLimits: RateLimits = {

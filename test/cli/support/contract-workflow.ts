@@ -1,0 +1,21 @@
+// A workflow as the test server of the contract answers it.
+import { type Workflow, workflowFileSchema } from '@belfry/contract'
+
+/** As it is stored from a file. */
+export function newWorkflow(id: string, file: unknown): Workflow {
+  const at = '2026-11-29T12:00:00.000Z'
+  return { ...workflowFileSchema.parse(file), id, version: 1, createdAt: at, updatedAt: at, warnings: [] }
+}
+
+/** As a list shows it. */
+export const workflowSummary = ({
+  id,
+  name,
+  description,
+  version,
+  createdAt,
+  updatedAt,
+  tasks,
+}: Workflow) => {
+  return { id, name, description, version, createdAt, updatedAt, tasks: tasks.length }
+}
