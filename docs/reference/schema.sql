@@ -126,6 +126,13 @@ BEGIN
     RETURNING shard
   )
   SELECT array_agg(DISTINCT shard) INTO shards FROM let_go;
+  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
+  SELECT task.workflow_run_id, task.tenant_id, 'end', past.run_id
+  FROM unnest(ended) AS past (run_id)
+  CROSS JOIN LATERAL (SELECT * FROM belfry.task_run WHERE task_run.run_id = past.run_id OFFSET 0) AS task;
+  IF FOUND THEN
+    shards := array_append(shards, (-1)::smallint);
+  END IF;
   RETURN shards;
 END
 $function$
@@ -696,10 +703,14 @@ CREATE TABLE belfry.run (
   input jsonb,
   due_at timestamp with time zone NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  workflow_run_id uuid,
+  task integer,
+  item integer,
   CONSTRAINT run_pkey PRIMARY KEY (tenant_id, id),
-  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text])))
+  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text, 'workflow'::text])))
 ) PARTITION BY RANGE (id);
 CREATE INDEX run_job ON ONLY belfry.run USING btree (tenant_id, job_id, id);
+CREATE INDEX run_of_workflow ON ONLY belfry.run USING btree (tenant_id, workflow_run_id, task, item, id) WHERE (workflow_run_id IS NOT NULL);
 CREATE INDEX run_schedule ON ONLY belfry.run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
 ALTER TABLE belfry.run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
@@ -855,6 +866,21 @@ CREATE TABLE belfry.shard_term (
 ) WITH (fillfactor=50);
 GRANT SELECT, UPDATE ON belfry.shard_term TO belfry_engine;
 
+CREATE TABLE belfry.task_run (
+  run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_run_id uuid NOT NULL,
+  task integer NOT NULL,
+  item integer,
+  CONSTRAINT task_run_pkey PRIMARY KEY (run_id)
+);
+CREATE INDEX task_run_of ON belfry.task_run USING btree (workflow_run_id, task);
+ALTER TABLE belfry.task_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.task_run TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.task_run TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.task_run TO belfry_engine;
+GRANT SELECT ON belfry.task_run TO belfry_app;
+
 CREATE TABLE belfry.tenant (
   id uuid NOT NULL,
   name text NOT NULL,
@@ -914,6 +940,75 @@ CREATE POLICY app ON belfry.workflow TO belfry_app USING ((tenant_id = belfry.te
 CREATE POLICY engine ON belfry.workflow TO belfry_engine USING (true);
 GRANT INSERT, SELECT, UPDATE ON belfry.workflow TO belfry_app;
 GRANT SELECT ON belfry.workflow TO belfry_engine;
+
+CREATE TABLE belfry.workflow_event (
+  id uuid NOT NULL DEFAULT gen_random_uuid(),
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  workflow_run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  kind text NOT NULL,
+  run_id uuid,
+  CONSTRAINT workflow_event_pkey PRIMARY KEY (id),
+  CONSTRAINT workflow_event_check CHECK (((kind = 'end'::text) = (run_id IS NOT NULL))),
+  CONSTRAINT workflow_event_kind_check CHECK ((kind = ANY (ARRAY['begin'::text, 'end'::text, 'cancel'::text])))
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
+CREATE INDEX workflow_event_at ON belfry.workflow_event USING btree (at);
+CREATE INDEX workflow_event_of ON belfry.workflow_event USING btree (workflow_run_id);
+ALTER TABLE belfry.workflow_event ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_event TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_event TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.workflow_event TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.workflow_event TO belfry_app;
+
+CREATE TABLE belfry.workflow_progress (
+  workflow_run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  states bytea NOT NULL,
+  items jsonb NOT NULL DEFAULT '{}'::jsonb,
+  notes jsonb NOT NULL DEFAULT '{}'::jsonb,
+  turn text,
+  stop text,
+  deadline timestamp with time zone,
+  CONSTRAINT workflow_progress_pkey PRIMARY KEY (workflow_run_id),
+  CONSTRAINT workflow_progress_stop_check CHECK ((stop = ANY (ARRAY['canceled'::text, 'timed_out'::text, 'failed_fast'::text]))),
+  CONSTRAINT workflow_progress_turn_check CHECK ((turn = ANY (ARRAY['main'::text, 'on_failure'::text, 'finally'::text])))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000);
+CREATE INDEX workflow_progress_deadline ON belfry.workflow_progress USING btree (deadline) WHERE (deadline IS NOT NULL);
+ALTER TABLE belfry.workflow_progress ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_progress TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_progress TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, SELECT ON belfry.workflow_progress TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.workflow_progress TO belfry_app;
+GRANT UPDATE (states, items, notes, turn, stop, deadline) ON belfry.workflow_progress TO belfry_engine;
+
+CREATE TABLE belfry.workflow_run (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  source text NOT NULL,
+  input jsonb,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  state text,
+  ended_at timestamp with time zone,
+  states bytea,
+  items jsonb,
+  notes jsonb,
+  CONSTRAINT workflow_run_pkey PRIMARY KEY (id),
+  CONSTRAINT workflow_run_check CHECK (((state IS NULL) = (ended_at IS NULL))),
+  CONSTRAINT workflow_run_source_check CHECK ((source = 'manual'::text)),
+  CONSTRAINT workflow_run_state_check CHECK ((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])))
+);
+CREATE INDEX workflow_run_of ON belfry.workflow_run USING btree (tenant_id, workflow_id, id);
+CREATE UNIQUE INDEX workflow_run_list ON belfry.workflow_run USING btree (tenant_id, id);
+ALTER TABLE belfry.workflow_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_run TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT ON belfry.workflow_run TO belfry_app;
+GRANT SELECT ON belfry.workflow_run TO belfry_engine;
+GRANT UPDATE (state, ended_at, states, items, notes) ON belfry.workflow_run TO belfry_engine;
 
 CREATE TABLE belfry.workflow_version (
   workflow_id uuid NOT NULL,

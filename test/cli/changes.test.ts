@@ -63,6 +63,8 @@ const changes: Readonly<Record<string, readonly string[]>> = {
   'run cancel': ['RUN'],
   'workflow apply': ['-f', file],
   'workflow delete': ['flow'],
+  'workflow run': ['flow'],
+  'workflow-run cancel': ['RUN'],
   'job create': ['new', '--http', 'https://a.example'],
   'job update': ['report', '--priority', '3'],
   'job delete': ['report'],

@@ -37,6 +37,20 @@ async function failure(promise: Promise<unknown>): Promise<BelfryError> {
 const handler = { kind: 'http', url: 'https://example.com/hook' } as const
 const overloaded = { status: 503, body: problem('database_unavailable', 'Wait a moment.') }
 
+const workflowCalls = (id: string): readonly (() => Promise<unknown>)[] => [
+  () => client.workflows.apply({ name: 'w', tasks: [{ id: 'a', job: 'j' }] }),
+  () => client.workflows.list().page(),
+  () => client.workflows.get(id, { version: 2 }),
+  () => client.workflows.versions(id).page(),
+  () => client.workflows.diff(id, { from: 1, to: 2 }),
+  () => client.workflows.delete(id),
+  () => client.workflowRuns.create({ workflow: 'w' }),
+  () => client.workflowRuns.list().page(),
+  () => client.workflowRuns.get(id),
+  () => client.workflowRuns.tasks(id),
+  () => client.workflowRuns.cancel(id),
+]
+
 describe('routes', () => {
   const bodies: Partial<Record<RouteName, unknown>> = {
     tenantCreate: { name: 't' },
@@ -64,7 +78,6 @@ describe('routes', () => {
     server.intercept = () => ({ status: 200, body: { items: [], nextCursor: null } })
     const id = nextId()
     const { jobs, schedules, runs, keys, tenants, calendars, backfills, logs, workers, functions } = client
-    const { workflows } = client
     const job = defineJob({ name: 'f', run: () => 1 })
     const calls: readonly (() => Promise<unknown>)[] = [
       () => client.whoami(),
@@ -107,12 +120,7 @@ describe('routes', () => {
       () => calendars.days(id, { from: '2026-12-01' }),
       () => calendars.update(id, { dates: null }),
       () => calendars.delete(id),
-      () => workflows.apply({ name: 'w', tasks: [{ id: 'a', job: 'j' }] }),
-      () => workflows.list().page(),
-      () => workflows.get(id, { version: 2 }),
-      () => workflows.versions(id).page(),
-      () => workflows.diff(id, { from: 1, to: 2 }),
-      () => workflows.delete(id),
+      ...workflowCalls(id),
       () => keys.create({ name: 'k', scopes: ['read'] }),
       () => keys.list().page(),
       () => keys.revoke(id),

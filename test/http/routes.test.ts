@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => t.close())
 
 type Things = Record<
-  'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker' | 'workflow',
+  'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker' | 'workflow' | 'workflowRun',
   string
 >
 let made = 0
@@ -43,7 +43,8 @@ async function makeThings(key: string): Promise<Things> {
     key,
     body: { name: `w-${n}`, tasks: [{ id: 'a', handler: httpJob('x').handler }] },
   })
-  const more = { workflow: workflow.body.id, worker: worker.body.id }
+  const flowRun = await t.call('POST', '/v1/workflow-runs', { key, body: { workflow: `w-${n}` } })
+  const more = { workflow: workflow.body.id, workflowRun: flowRun.body.id, worker: worker.body.id }
   return { ...ids, backfill: backfill.body.id, calendar: calendar.body.id, ...more }
 }
 
@@ -108,6 +109,11 @@ const cases: Readonly<Record<RouteName, Case>> = {
   workflowVersionList: { thing: 'workflow' },
   workflowDiff: { thing: 'workflow' },
   workflowDelete: { thing: 'workflow' },
+  workflowRunCreate: { options: () => ({ body: { workflow: 'w-0' } }) },
+  workflowRunList: {},
+  workflowRunGet: { thing: 'workflowRun' },
+  workflowRunTasks: { thing: 'workflowRun' },
+  workflowRunCancel: { thing: 'workflowRun' },
   runCreate: { options: () => ({ body: { job: 'job-0' } }) },
   runList: {},
   runGet: { thing: 'run' },
@@ -208,6 +214,7 @@ describe('each route', () => {
       '/v1/schedules',
       '/v1/calendars',
       '/v1/workflows',
+      '/v1/workflow-runs',
       '/v1/runs',
       '/v1/runs?state=pending',
       '/v1/runs?state=failed',

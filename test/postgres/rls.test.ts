@@ -82,6 +82,19 @@ function workflowRows(tenantId: string, jobId: string): Insert[] {
        SELECT id, 1, $2, '', 1, '{}', ARRAY[$3::uuid], ARRAY[NULL::integer] FROM made`,
       [newId(), tenantId, jobId],
     ],
+    [
+      `WITH run AS (
+         INSERT INTO belfry.workflow_run (id, tenant_id, workflow_id, version, source)
+         VALUES ($1, $2, $3, 1, 'manual')
+       ), progress AS (
+         INSERT INTO belfry.workflow_progress (workflow_run_id, tenant_id, workflow_id, version, states)
+         VALUES ($1, $2, $3, 1, '\\x00')
+       ), task AS (
+         INSERT INTO belfry.task_run (run_id, tenant_id, workflow_run_id, task) VALUES ($3, $2, $1, 0)
+       )
+       INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind) VALUES ($1, $2, 'begin')`,
+      [newId(), tenantId, newId()],
+    ],
   ]
 }
 
@@ -285,7 +298,11 @@ const engineGrants: Readonly<Record<string, string>> = {
   shard_term: 'SELECT UPDATE',
   tenant: 'SELECT(id,weight)',
   timer: 'DELETE SELECT UPDATE',
+  task_run: 'DELETE INSERT SELECT',
   workflow: 'SELECT',
+  workflow_event: 'DELETE INSERT SELECT',
+  workflow_progress: 'DELETE SELECT UPDATE(deadline,items,notes,states,stop,turn)',
+  workflow_run: 'SELECT UPDATE(ended_at,items,notes,state,states)',
   workflow_version: 'SELECT',
   zone_data: 'INSERT SELECT UPDATE',
 }

@@ -4,8 +4,10 @@
  */
 import { z } from 'zod'
 import { dryRunQuery, idSchema } from './common.ts'
+import { cancelSchema } from './runs.ts'
 import type { Route } from './route.ts'
 import * as catalog from './workflow-catalog.ts'
+import * as runs from './workflow-runs.ts'
 import { workflowFileSchema } from './workflows.ts'
 
 const id = z.strictObject({ id: idSchema })
@@ -86,5 +88,68 @@ export const workflowRoutes = {
     status: 204,
     effect: 'change',
     errors: ['not_found', 'precondition_failed'],
+  },
+  workflowRunCreate: {
+    method: 'POST',
+    path: '/v1/workflow-runs',
+    scope: 'enqueue',
+    tag: 'workflows',
+    summary: 'Run a workflow now',
+    query: dryRunQuery,
+    body: runs.workflowRunCreateSchema,
+    response: runs.workflowRunSchema,
+    status: 201,
+    effect: 'create',
+    errors: ['not_found'],
+  },
+  workflowRunList: {
+    method: 'GET',
+    path: '/v1/workflow-runs',
+    scope: 'read',
+    tag: 'workflows',
+    summary: 'List workflow runs, newest first',
+    query: runs.workflowRunListQuery,
+    response: runs.workflowRunPageSchema,
+    status: 200,
+    effect: 'none',
+    errors: ['invalid_cursor'],
+  },
+  workflowRunGet: {
+    method: 'GET',
+    path: '/v1/workflow-runs/:id',
+    scope: 'read',
+    tag: 'workflows',
+    summary: 'Get a workflow run',
+    params: id,
+    response: runs.workflowRunSchema,
+    status: 200,
+    effect: 'none',
+    errors: ['not_found'],
+  },
+  workflowRunTasks: {
+    method: 'GET',
+    path: '/v1/workflow-runs/:id/tasks',
+    scope: 'read',
+    tag: 'workflows',
+    summary: 'How the tasks of a workflow run stand',
+    params: id,
+    response: runs.workflowRunTasksSchema,
+    status: 200,
+    effect: 'none',
+    errors: ['not_found'],
+  },
+  workflowRunCancel: {
+    method: 'POST',
+    path: '/v1/workflow-runs/:id/cancel',
+    scope: 'operate',
+    tag: 'workflows',
+    summary: 'Cancel a workflow run: what waits ends, what runs is asked to; finally and teardowns run',
+    params: id,
+    query: dryRunQuery,
+    body: cancelSchema,
+    response: runs.workflowRunSchema,
+    status: 202,
+    effect: 'change',
+    errors: ['not_found', 'invalid_state'],
   },
 } as const satisfies Record<string, Route>

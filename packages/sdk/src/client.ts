@@ -46,6 +46,7 @@ type CreateRoute =
   | 'tenantCreate'
   | 'calendarCreate'
   | 'workflowApply'
+  | 'workflowRunCreate'
 type ChangeRoute =
   | 'jobUpdate'
   | 'scheduleUpdate'
@@ -55,6 +56,7 @@ type ChangeRoute =
   | 'scheduleSleep'
   | 'scheduleTrigger'
   | 'runCancel'
+  | 'workflowRunCancel'
   | 'backfillCreate'
   | 'backfillPause'
   | 'backfillCancel'
@@ -67,7 +69,7 @@ type ActRoute =
   | 'keyRevoke'
   | 'calendarDelete'
   | 'workflowDelete'
-type GetRoute = 'jobGet' | 'scheduleGet' | 'runGet' | 'backfillGet' | 'calendarGet'
+type GetRoute = 'jobGet' | 'scheduleGet' | 'runGet' | 'backfillGet' | 'calendarGet' | 'workflowRunGet'
 
 type Create<N extends CreateRoute> = (body: BodyOf<N>, options?: ChangeOptions) => Promise<AnswerOf<N>>
 type Change<N extends ChangeRoute> = (
@@ -189,6 +191,15 @@ export type Client = Requester & {
       options?: CallOptions,
     ): Promise<AnswerOf<'workflowDiff'>>
     delete: Act<'workflowDelete'>
+  }
+  readonly workflowRuns: {
+    create: Create<'workflowRunCreate'>
+    list: List<'workflowRunList'>
+    get: Get<'workflowRunGet'>
+    /** How its tasks stand. */
+    tasks(id: string, options?: CallOptions): Promise<AnswerOf<'workflowRunTasks'>>
+    /** What waits ends, what runs is asked to; clean-up runs. */
+    cancel: Change<'workflowRunCancel'>
   }
   /** What an attempt of a function logged, page by page. */
   readonly logs: {
@@ -365,6 +376,14 @@ export function createClient(options: ClientOptions): Client {
         requester.request('calendarDays', { ...callOptions, params: { id }, query }),
     },
     workflows: workflowsOf(requester, parts),
+    workflowRuns: {
+      create: create('workflowRunCreate'),
+      list: (query, callOptions = {}) => list('workflowRunList', query, callOptions),
+      get: get('workflowRunGet'),
+      tasks: (id, callOptions = {}) =>
+        requester.request('workflowRunTasks', { ...callOptions, params: { id } }),
+      cancel: change('workflowRunCancel'),
+    },
     keys: {
       create: create('keyCreate'),
       list: (query, callOptions = {}) => list('keyList', query, callOptions),

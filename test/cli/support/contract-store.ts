@@ -18,7 +18,7 @@ import { newBackfill, somePreview } from './contract-backfill.ts'
 import { calendarSummary, changedCalendar, newCalendar, someDays } from './contract-calendar.ts'
 import { newKey } from './contract-key.ts'
 import { newSchedule } from './contract-schedule.ts'
-import { newWorkflow, workflowSummary } from './contract-workflow.ts'
+import { newWorkflow, newWorkflowRun, workflowSummary } from './contract-workflow.ts'
 
 type Asked = {
   readonly id: string
@@ -346,12 +346,13 @@ const calendarAnswers = ({ calendars }: Tables): Answers => ({
 })
 
 const workflowAnswers = ({ workflows }: Tables): Answers => ({
-  workflowApply: ({ body, query }) => ({
-    ...put(workflows, newWorkflow(nextId(), body), query),
-    outcome: 'created',
-  }),
+  workflowApply: ({ body, query }) => {
+    return { ...put(workflows, newWorkflow(nextId(), body), query), outcome: 'created' }
+  },
   workflowList: ({ query }) => page(matching(workflows, query, 'name').map(workflowSummary), query),
   workflowDelete: (asked) => remove(workflows, asked, 'workflow'),
+  workflowRunCreate: ({ fields }) => newWorkflowRun(nextId(), String(fields['workflow'])),
+  workflowRunCancel: ({ id }) => newWorkflowRun(id, 'flow'),
 })
 
 export function createStore(): Store {

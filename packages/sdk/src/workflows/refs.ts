@@ -24,7 +24,7 @@ export type Mapped<T> =
   | T
   | Ref<T>
   | (T extends readonly (infer Item)[]
-      ? readonly Mapped<Item>[]
+      ? readonly Mapped<Item>[] | Ref<readonly Item[]>
       : T extends object
         ? { readonly [K in keyof T]: Mapped<T[K]> }
         : never)

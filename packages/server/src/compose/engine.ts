@@ -18,6 +18,7 @@ import { createPruner } from '../engine/pruner.ts'
 import type { Replanner } from '../engine/replanner.ts'
 import { createReplanner } from '../engine/replanner.ts'
 import { createRescuer } from '../engine/rescuer.ts'
+import { createResolver } from '../engine/resolver.ts'
 import { createScheduler } from '../engine/scheduler.ts'
 import type { Worker } from '../engine/worker.ts'
 import { createWorker } from '../engine/worker.ts'
@@ -42,6 +43,7 @@ import { createPostgresReplans } from '../postgres/replans.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
 import { createPostgresTimerIndex } from '../postgres/timer-index.ts'
+import { createPostgresWorkflowResolving } from '../postgres/workflow-resolving.ts'
 import { version } from './version.ts'
 
 export interface EngineParts {
@@ -91,7 +93,11 @@ export function createEngine(parts: EngineParts): Engine {
   const shared = { ...parts, databaseClock, host: hostname(), version }
   const store = createPostgresRunStore({ db: parts.db, heartbeats: parts.leases })
   const scheduling = config.roles.includes('scheduler') ? schedulerServices(shared) : undefined
-  const firing = scheduling?.services ?? []
+  const resolves = config.roles.includes('scheduler') || config.roles.includes('resolver')
+  const resolver = resolves
+    ? [createResolver({ ...parts, resolving: createPostgresWorkflowResolving(parts.db) })]
+    : []
+  const firing: readonly Service[] = [...(scheduling?.services ?? []), ...resolver]
   const upkeep: Service[] = config.roles.includes('scheduler')
     ? [
         createRescuer({ ...parts, store, intervalMs: config.rescueMs }),

@@ -2,7 +2,7 @@
  * Tells schedulers of runs that now wait for their next attempt, or no longer for another run: they read
  * ahead, and would see them late otherwise.
  */
-import { shardOf } from '../domain/shard.ts'
+import { shardOf, workflowShard } from '../domain/shard.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { AppliedEnd, LetGo } from '../ports/run-store.ts'
 
@@ -13,5 +13,9 @@ export function hintTimers(
 ): void {
   const shards = new Set(timerShards)
   for (const { runId, runState } of applied) if (runState === null) shards.add(shardOf(runId))
-  for (const shard of shards) hints.publish({ topic: 'timers', key: String(shard) })
+  for (const shard of shards) {
+    hints.publish(
+      shard === workflowShard ? { topic: 'workflows', key: 'any' } : { topic: 'timers', key: String(shard) },
+    )
+  }
 }

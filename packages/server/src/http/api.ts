@@ -38,6 +38,7 @@ import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
 import { serverEndpoints } from './routes/server.ts'
 import { workerEndpoints } from './routes/workers.ts'
+import { workflowRunEndpoints } from './routes/workflow-runs.ts'
 import { workflowEndpoints } from './routes/workflows.ts'
 
 export interface ApiOptions {
@@ -90,6 +91,7 @@ const endpoints: Endpoints = {
   ...serverEndpoints,
   ...workerEndpoints,
   ...workflowEndpoints,
+  ...workflowRunEndpoints,
 }
 
 const defaultLimits: RateLimits = {

@@ -1,6 +1,7 @@
 /**
  * Hints make things faster, never right: "something is ready in this queue", "a timer near its time changed",
- * "a cancel waits for you", "shards were given up", "a replan was asked for", "a backfill may go on".
+ * "a cancel waits for you", "shards were given up", "a replan was asked for", "a backfill may go on",
+ * "something happened to a workflow run".
  * Each may be lost, doubled or late; the polling behind it is the truth. Publishing is debounced (at most one
  * per topic and key each 50 ms, the first at once) and never fails the caller.
  */
@@ -11,6 +12,7 @@ export type Hint =
   | { readonly topic: 'cancel'; readonly key: string /* session id */ }
   | { readonly topic: 'shards'; readonly key: 'free' }
   | { readonly topic: 'replans'; readonly key: 'asked' }
+  | { readonly topic: 'workflows'; readonly key: 'any' }
   | { readonly topic: 'backfills'; readonly key: string /* shard of the schedule, as decimal, or `any` */ }
 
 export interface Hints {

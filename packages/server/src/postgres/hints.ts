@@ -25,6 +25,7 @@ const topics: ReadonlySet<string> = new Set<Hint['topic']>([
   'shards',
   'replans',
   'backfills',
+  'workflows',
 ])
 
 export interface PostgresHints extends Hints {

@@ -7,6 +7,8 @@ import { BelfryError } from '@belfry/contract'
 import { routeOf } from '../../domain/route.ts'
 import type {
   NewWorkflowVersion,
+  OwnJob,
+  TaskJob,
   WorkflowRecord,
   WorkflowStore,
   WorkflowSummaryRecord,
@@ -16,11 +18,13 @@ import type { Transaction } from '../database.ts'
 import type { WorkflowRow, WorkflowSummaryRow } from '../statements/workflows.ts'
 import * as statements from '../statements/workflows.ts'
 import { lastId, msOf, only } from './values.ts'
+import { createWorkflowRunStore } from './workflow-run-store.ts'
 
 export function createWorkflowStore(tx: Transaction, tenantId: string): WorkflowStore {
   const find = async (id: string): Promise<WorkflowRecord | undefined> =>
     (await tx.query(statements.findWorkflow, [id])).map(workflowRecord)[0]
   return {
+    runs: createWorkflowRunStore(tx),
     async insert({ id, name, ...version }) {
       const write = tx.query(statements.insertWorkflow, [id, name, ...columnsOf(version)])
       return workflowRecord(only(await write.catch(raced)))
@@ -28,22 +32,7 @@ export function createWorkflowStore(tx: Transaction, tenantId: string): Workflow
     async update(id, change) {
       return workflowRecord(only(await tx.query(statements.updateWorkflow, [id, ...columnsOf(change)])))
     },
-    async keepOwnJobs(workflowId, jobs) {
-      if (jobs.length === 0) return new Map()
-      const of = <T>(value: (definition: JobDefinition) => T): T[] => jobs.map((job) => value(job.definition))
-      const write = tx.query(statements.keepOwnJobs, [
-        workflowId,
-        jobs.map(({ newId }) => newId),
-        jobs.map(({ name }) => name),
-        of(({ handler }) => routeOf(handler, tenantId)),
-        of(({ queue }) => queue),
-        of(({ priority }) => priority),
-        of(({ attemptTimeoutMs }) => attemptTimeoutMs),
-        of((definition) => JSON.stringify(definition)),
-      ])
-      const kept = await write.catch(raced)
-      return new Map(kept.map(({ name, id, version }) => [name, { jobId: id, version }]))
-    },
+    keepOwnJobs: (workflowId, jobs) => keepOwnJobs(tx, tenantId, workflowId, jobs),
     async holdJobs(names) {
       if (names.length === 0) return new Map()
       const found = await tx.query(statements.holdJobsByName, [names])
@@ -64,6 +53,11 @@ export function createWorkflowStore(tx: Transaction, tenantId: string): Workflow
       const [held] = await tx.query(statements.holdWorkflowByName, [name])
       return held && find(held.id)
     },
+    async holdByName(name) {
+      const [held] = await tx.query(statements.keepWorkflowByName, [name])
+      return held && find(held.id)
+    },
+    names: async (limit) => (await tx.query(statements.listWorkflowNames, [limit])).map((row) => row.name),
     async list({ beforeId, limit }, { name }) {
       const page = [beforeId ?? lastId, limit] as const
       const rows =
@@ -82,6 +76,28 @@ export function createWorkflowStore(tx: Transaction, tenantId: string): Workflow
       await tx.query(statements.removeWorkflow, [id])
     },
   }
+}
+
+async function keepOwnJobs(
+  tx: Transaction,
+  tenantId: string,
+  workflowId: string,
+  jobs: readonly OwnJob[],
+): Promise<ReadonlyMap<string, TaskJob>> {
+  if (jobs.length === 0) return new Map()
+  const of = <T>(value: (definition: JobDefinition) => T): T[] => jobs.map((job) => value(job.definition))
+  const write = tx.query(statements.keepOwnJobs, [
+    workflowId,
+    jobs.map(({ newId }) => newId),
+    jobs.map(({ name }) => name),
+    of(({ handler }) => routeOf(handler, tenantId)),
+    of(({ queue }) => queue),
+    of(({ priority }) => priority),
+    of(({ attemptTimeoutMs }) => attemptTimeoutMs),
+    of((definition) => JSON.stringify(definition)),
+  ])
+  const kept = await write.catch(raced)
+  return new Map(kept.map(({ name, id, version }) => [name, { jobId: id, version }]))
 }
 
 function columnsOf({ description, definition, taskJobs }: NewWorkflowVersion) {

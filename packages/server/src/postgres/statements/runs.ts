@@ -364,6 +364,10 @@ INSERT INTO belfry.attempt
 SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
        'canceled', 'Canceled by request while it waited.'
 FROM gone
+), told AS (
+  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
+  SELECT task_run.workflow_run_id, task_run.tenant_id, 'end', task_run.run_id
+  FROM gone JOIN belfry.task_run ON task_run.run_id = gone.run_id
 )
 SELECT after_run_id, schedule_id FROM gone`,
 )

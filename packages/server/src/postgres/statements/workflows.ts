@@ -98,6 +98,23 @@ WHERE w.tenant_id = belfry.tenant_id() AND w.deleted_at IS NULL AND w.name = $1
 FOR NO KEY UPDATE`,
 )
 
+/** Held against deletion, but not against change, until the end of the transaction. */
+export const keepWorkflowByName = statement<{ id: string }, [name: string]>(
+  'workflow_keep_by_name',
+  `
+SELECT w.id FROM belfry.workflow w
+WHERE w.tenant_id = belfry.tenant_id() AND w.deleted_at IS NULL AND w.name = $1
+FOR KEY SHARE`,
+)
+
+/** Names to suggest when one is not found. */
+export const listWorkflowNames = statement<{ name: string }, [limit: number]>(
+  'workflow_names',
+  `
+SELECT name FROM belfry.workflow
+WHERE tenant_id = belfry.tenant_id() AND deleted_at IS NULL ORDER BY id DESC LIMIT $1`,
+)
+
 const listed = (name: string) => `
 SELECT ${summary} FROM belfry.workflow w
 WHERE w.tenant_id = belfry.tenant_id() AND w.id < $1 AND w.deleted_at IS NULL ${name}
