@@ -180,7 +180,7 @@ describe('the route table', () => {
       expect(seen.has(place), place).toBe(false)
       seen.add(place)
       expect(['any_key', ...scopes]).toContain(route.scope)
-      expect(route.path).toMatch(/^\/v1\/[a-z]+(?:\/:id)?(?:\/[a-z]+)?$/)
+      expect(route.path).toMatch(/^\/v1\/[a-z]+(?:-[a-z]+)*(?:\/:id)?(?:\/[a-z]+)?$/)
       const asks = route.method === 'GET' || name === 'schedulePreview'
       expect(route.effect === 'none', name).toBe(asks)
       // what workers call is no act of a person that could be tried first
