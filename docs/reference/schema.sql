@@ -23,6 +23,8 @@
 --   0018_dedupe
 --   0019_dead_letters
 --   0020_hot_path
+--   0021_later
+--   0022_workflows
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -188,6 +190,13 @@ BEGIN
     RETURNING shard
   )
   SELECT array_agg(DISTINCT shard) INTO shards FROM let_go;
+  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
+  SELECT task.workflow_run_id, task.tenant_id, 'end', past.run_id
+  FROM unnest(ended) AS past (run_id)
+  CROSS JOIN LATERAL (SELECT * FROM belfry.task_run WHERE task_run.run_id = past.run_id OFFSET 0) AS task;
+  IF FOUND THEN
+    shards := array_append(shards, (-1)::smallint);
+  END IF;
   RETURN shards;
 END
 $function$
@@ -797,17 +806,23 @@ CREATE TABLE belfry.job (
   target_host text,
   paused_at timestamp with time zone,
   paused_reason text,
+  workflow_id uuid,
   CONSTRAINT job_pkey PRIMARY KEY (id),
   CONSTRAINT job_attempt_timeout_ms_check CHECK ((attempt_timeout_ms > 0)),
   CONSTRAINT job_check CHECK (((paused_at IS NULL) = (paused_reason IS NULL))),
   CONSTRAINT job_handler_check CHECK ((split_part(handler, ':'::text, 1) = ANY (ARRAY['http'::text, 'function'::text]))),
   CONSTRAINT job_handler_tenant CHECK (((handler = 'http'::text) OR starts_with(handler, (('function:'::text || (tenant_id)::text) || ':'::text)))),
-  CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <=
+CASE
+    WHEN (workflow_id IS NULL) THEN 128
+    ELSE 193
+END))),
   CONSTRAINT job_paused_reason_check CHECK (((length(paused_reason) >= 1) AND (length(paused_reason) <= 512))),
   CONSTRAINT job_run_deadline_ms_check CHECK (((run_deadline_ms >= 1000) AND (run_deadline_ms <= '2592000000'::bigint))),
   CONSTRAINT job_start_within_ms_check CHECK (((start_within_ms >= 1000) AND (start_within_ms <= '2592000000'::bigint))),
   CONSTRAINT job_version_check CHECK ((version > 0))
 );
+CREATE INDEX job_of_workflow ON belfry.job USING btree (tenant_id, workflow_id) WHERE ((workflow_id IS NOT NULL) AND (deleted_at IS NULL));
 CREATE INDEX job_with_limits ON belfry.job USING btree (tenant_id) WHERE limited;
 CREATE UNIQUE INDEX job_list ON belfry.job USING btree (tenant_id, id);
 CREATE UNIQUE INDEX job_name ON belfry.job USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
@@ -1042,10 +1057,14 @@ CREATE TABLE belfry.run (
   input jsonb,
   due_at timestamp with time zone NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  workflow_run_id uuid,
+  task integer,
+  item integer,
   CONSTRAINT run_pkey PRIMARY KEY (tenant_id, id),
-  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text, 'replay'::text])))
+  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text, 'replay'::text, 'workflow'::text])))
 ) PARTITION BY RANGE (id);
 CREATE INDEX run_job ON ONLY belfry.run USING btree (tenant_id, job_id, id);
+CREATE INDEX run_of_workflow ON ONLY belfry.run USING btree (tenant_id, workflow_run_id, task, item, id) WHERE (workflow_run_id IS NOT NULL);
 CREATE INDEX run_schedule ON ONLY belfry.run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
 ALTER TABLE belfry.run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
@@ -1222,6 +1241,21 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.slot TO belfry_engine;
 GRANT SELECT ON belfry.slot TO belfry_app;
 GRANT UPDATE (freed) ON belfry.slot TO belfry_app;
 
+CREATE TABLE belfry.task_run (
+  run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_run_id uuid NOT NULL,
+  task integer NOT NULL,
+  item integer,
+  CONSTRAINT task_run_pkey PRIMARY KEY (run_id)
+);
+CREATE INDEX task_run_of ON belfry.task_run USING btree (workflow_run_id, task);
+ALTER TABLE belfry.task_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.task_run TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.task_run TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.task_run TO belfry_engine;
+GRANT SELECT ON belfry.task_run TO belfry_app;
+
 CREATE TABLE belfry.tenant (
   id uuid NOT NULL,
   name text NOT NULL,
@@ -1261,6 +1295,118 @@ CREATE POLICY app ON belfry.timer TO belfry_app USING ((tenant_id = belfry.tenan
 CREATE POLICY engine ON belfry.timer TO belfry_engine USING (true) WITH CHECK (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.timer TO belfry_app;
 GRANT DELETE, SELECT, UPDATE ON belfry.timer TO belfry_engine;
+
+CREATE TABLE belfry.workflow (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  name text NOT NULL,
+  description text NOT NULL DEFAULT ''::text,
+  version integer NOT NULL DEFAULT 1,
+  task_count integer NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  deleted_at timestamp with time zone,
+  CONSTRAINT workflow_pkey PRIMARY KEY (id),
+  CONSTRAINT workflow_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT workflow_task_count_check CHECK ((task_count > 0)),
+  CONSTRAINT workflow_version_check CHECK ((version > 0))
+);
+CREATE UNIQUE INDEX workflow_list ON belfry.workflow USING btree (tenant_id, id);
+CREATE UNIQUE INDEX workflow_name ON belfry.workflow USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+ALTER TABLE belfry.workflow ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow TO belfry_engine USING (true);
+GRANT INSERT, SELECT, UPDATE ON belfry.workflow TO belfry_app;
+GRANT SELECT ON belfry.workflow TO belfry_engine;
+
+CREATE TABLE belfry.workflow_event (
+  id uuid NOT NULL DEFAULT gen_random_uuid(),
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  workflow_run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  kind text NOT NULL,
+  run_id uuid,
+  CONSTRAINT workflow_event_pkey PRIMARY KEY (id),
+  CONSTRAINT workflow_event_check CHECK (((kind = 'end'::text) = (run_id IS NOT NULL))),
+  CONSTRAINT workflow_event_kind_check CHECK ((kind = ANY (ARRAY['begin'::text, 'end'::text, 'cancel'::text])))
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
+CREATE INDEX workflow_event_at ON belfry.workflow_event USING btree (at);
+CREATE INDEX workflow_event_of ON belfry.workflow_event USING btree (workflow_run_id);
+ALTER TABLE belfry.workflow_event ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_event TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_event TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.workflow_event TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.workflow_event TO belfry_app;
+
+CREATE TABLE belfry.workflow_progress (
+  workflow_run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  states bytea NOT NULL,
+  items jsonb NOT NULL DEFAULT '{}'::jsonb,
+  notes jsonb NOT NULL DEFAULT '{}'::jsonb,
+  turn text,
+  stop text,
+  deadline timestamp with time zone,
+  CONSTRAINT workflow_progress_pkey PRIMARY KEY (workflow_run_id),
+  CONSTRAINT workflow_progress_stop_check CHECK ((stop = ANY (ARRAY['canceled'::text, 'timed_out'::text, 'failed_fast'::text]))),
+  CONSTRAINT workflow_progress_turn_check CHECK ((turn = ANY (ARRAY['main'::text, 'on_failure'::text, 'finally'::text])))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000);
+CREATE INDEX workflow_progress_deadline ON belfry.workflow_progress USING btree (deadline) WHERE (deadline IS NOT NULL);
+ALTER TABLE belfry.workflow_progress ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_progress TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_progress TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, SELECT ON belfry.workflow_progress TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.workflow_progress TO belfry_app;
+GRANT UPDATE (states, items, notes, turn, stop, deadline) ON belfry.workflow_progress TO belfry_engine;
+
+CREATE TABLE belfry.workflow_run (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  source text NOT NULL,
+  input jsonb,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  state text,
+  ended_at timestamp with time zone,
+  states bytea,
+  items jsonb,
+  notes jsonb,
+  CONSTRAINT workflow_run_pkey PRIMARY KEY (id),
+  CONSTRAINT workflow_run_check CHECK (((state IS NULL) = (ended_at IS NULL))),
+  CONSTRAINT workflow_run_source_check CHECK ((source = 'manual'::text)),
+  CONSTRAINT workflow_run_state_check CHECK ((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])))
+);
+CREATE INDEX workflow_run_of ON belfry.workflow_run USING btree (tenant_id, workflow_id, id);
+CREATE UNIQUE INDEX workflow_run_list ON belfry.workflow_run USING btree (tenant_id, id);
+ALTER TABLE belfry.workflow_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_run TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT ON belfry.workflow_run TO belfry_app;
+GRANT SELECT ON belfry.workflow_run TO belfry_engine;
+GRANT UPDATE (state, ended_at, states, items, notes) ON belfry.workflow_run TO belfry_engine;
+
+CREATE TABLE belfry.workflow_version (
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  tenant_id uuid NOT NULL,
+  description text NOT NULL,
+  task_count integer NOT NULL,
+  definition jsonb NOT NULL,
+  job_ids uuid[] NOT NULL,
+  job_versions integer[] NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT workflow_version_pkey PRIMARY KEY (tenant_id, workflow_id, version),
+  CONSTRAINT workflow_version_workflow FOREIGN KEY (tenant_id, workflow_id) REFERENCES belfry.workflow(tenant_id, id),
+  CONSTRAINT workflow_version_check1 CHECK (((cardinality(job_ids) = task_count) AND (cardinality(job_versions) = task_count)))
+);
+ALTER TABLE belfry.workflow_version ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_version TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_version TO belfry_engine USING (true);
+GRANT INSERT, SELECT ON belfry.workflow_version TO belfry_app;
+GRANT SELECT ON belfry.workflow_version TO belfry_engine;
 
 CREATE TABLE belfry.zone_data (
   zone text NOT NULL,

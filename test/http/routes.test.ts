@@ -20,7 +20,18 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-type Thing = 'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker' | 'letter' | 'pool'
+type Thing =
+  | 'job'
+  | 'schedule'
+  | 'run'
+  | 'key'
+  | 'backfill'
+  | 'calendar'
+  | 'worker'
+  | 'letter'
+  | 'pool'
+  | 'workflow'
+  | 'workflowRun'
 type Things = Record<Thing, string>
 let made = 0
 
@@ -54,7 +65,14 @@ async function makeThings(key: string): Promise<Things> {
     letter: failed.body.id,
     pool: pool.body.id,
   }
-  return { ...ids, backfill: backfill.body.id, ...others }
+  return { ...ids, backfill: backfill.body.id, ...others, ...(await makeWorkflow(key, n)) }
+}
+
+async function makeWorkflow(key: string, n: number): Promise<Pick<Things, 'workflow' | 'workflowRun'>> {
+  const tasks = [{ id: 'a', handler: httpJob('x').handler }]
+  const workflow = await t.call('POST', '/v1/workflows', { key, body: { name: `w-${n}`, tasks } })
+  const run = await t.call('POST', '/v1/workflow-runs', { key, body: { workflow: `w-${n}` } })
+  return { workflow: workflow.body.id, workflowRun: run.body.id }
 }
 
 /** A run that has failed, as the engine would leave it. */
@@ -123,6 +141,19 @@ const cases: Readonly<Record<RouteName, Case>> = {
   calendarDays: { thing: 'calendar' },
   calendarUpdate: { thing: 'calendar', options: () => ({ body: { dates: ['2026-12-24'] } }) },
   calendarDelete: { thing: 'calendar' },
+  workflowApply: {
+    options: (n) => ({ body: { name: `flow-${n}`, tasks: [{ id: 'a', handler: httpJob('x').handler }] } }),
+  },
+  workflowList: {},
+  workflowGet: { thing: 'workflow' },
+  workflowVersionList: { thing: 'workflow' },
+  workflowDiff: { thing: 'workflow' },
+  workflowDelete: { thing: 'workflow' },
+  workflowRunCreate: { options: () => ({ body: { workflow: 'w-0' } }) },
+  workflowRunList: {},
+  workflowRunGet: { thing: 'workflowRun' },
+  workflowRunTasks: { thing: 'workflowRun' },
+  workflowRunCancel: { thing: 'workflowRun' },
   runCreate: { options: () => ({ body: { job: 'job-0' } }) },
   runBatch: { options: () => ({ body: { items: [{ job: 'job-0' }] } }) },
   runList: {},
@@ -257,6 +288,8 @@ describe('each route', () => {
       '/v1/schedules',
       '/v1/calendars',
       '/v1/pools',
+      '/v1/workflows',
+      '/v1/workflow-runs',
       '/v1/runs',
       '/v1/runs?state=pending',
       '/v1/runs?state=failed',

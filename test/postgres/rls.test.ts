@@ -64,10 +64,37 @@ async function seed(tenantId: string, jobId: string, runId: string): Promise<voi
   ]
   rows.push(...workerRows(tenantId), ...scheduleRows(tenantId, scheduleId, runId))
   rows.push(...endRows(tenantId, jobId), ...gatheringRows(tenantId, jobId))
+  rows.push(...workflowRows(tenantId, jobId))
   for (const [text, params] of rows) await fixture.database.sql(text, params)
 }
 
 type Insert = [text: string, params: unknown[]]
+
+function workflowRows(tenantId: string, jobId: string): Insert[] {
+  return [
+    [
+      `WITH made AS (
+         INSERT INTO belfry.workflow (id, tenant_id, name, task_count) VALUES ($1, $2, 'w', 1) RETURNING id)
+       INSERT INTO belfry.workflow_version
+         (workflow_id, version, tenant_id, description, task_count, definition, job_ids, job_versions)
+       SELECT id, 1, $2, '', 1, '{}', ARRAY[$3::uuid], ARRAY[NULL::integer] FROM made`,
+      [newId(), tenantId, jobId],
+    ],
+    [
+      `WITH run AS (
+         INSERT INTO belfry.workflow_run (id, tenant_id, workflow_id, version, source)
+         VALUES ($1, $2, $3, 1, 'manual')
+       ), progress AS (
+         INSERT INTO belfry.workflow_progress (workflow_run_id, tenant_id, workflow_id, version, states)
+         VALUES ($1, $2, $3, 1, '\\x00')
+       ), task AS (
+         INSERT INTO belfry.task_run (run_id, tenant_id, workflow_run_id, task) VALUES ($3, $2, $1, 0)
+       )
+       INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind) VALUES ($1, $2, 'begin')`,
+      [newId(), tenantId, newId()],
+    ],
+  ]
+}
 
 function workerRows(tenantId: string): Insert[] {
   return [
@@ -331,6 +358,12 @@ const engineGrants: Readonly<Record<string, string>> = {
   shard_term: 'SELECT UPDATE',
   tenant: 'SELECT(id,run_limit,weight)',
   timer: 'DELETE SELECT UPDATE',
+  task_run: 'DELETE INSERT SELECT',
+  workflow: 'SELECT',
+  workflow_event: 'DELETE INSERT SELECT',
+  workflow_progress: 'DELETE SELECT UPDATE(deadline,items,notes,states,stop,turn)',
+  workflow_run: 'SELECT UPDATE(ended_at,items,notes,state,states)',
+  workflow_version: 'SELECT',
   zone_data: 'INSERT SELECT UPDATE',
 }
 

@@ -58,6 +58,9 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'timers.ts': ['belfry_engine'],
   'transaction.ts': ['belfry'],
   'workers.ts': ['belfry_engine'],
+  'workflow-resolving.ts': ['belfry_engine'],
+  'workflow-runs.ts': ['belfry_app'],
+  'workflows.ts': ['belfry_app'],
 }
 /** By name, where it is otherwise than for the rest of its file. */
 const usersOfStatement: Readonly<Record<string, readonly Role[]>> = {

@@ -19,6 +19,7 @@ import { scheduleCommands } from './commands/schedule.ts'
 import { demoCommand, devCommand, serverCommands } from './commands/server.ts'
 import { workerCommands } from './commands/worker.ts'
 import { workflowCommands } from './commands/workflow.ts'
+import { workflowRunCommands } from './commands/workflow-run.ts'
 
 export const commandTable: readonly Command[] = [
   devCommand,
@@ -34,6 +35,7 @@ export const commandTable: readonly Command[] = [
   ...poolCommands,
   ...workerCommands,
   ...workflowCommands,
+  ...workflowRunCommands,
   ...contextCommands,
   ...accessCommands,
   doctorCommand,

@@ -3,13 +3,21 @@
  * The command line itself starts in `main.ts`.
  */
 export {
+  all,
+  any,
   AnswerError,
+  at,
   BelfryError,
   cancel,
   createClient,
   createWorker,
   defineJob,
+  defineWorkflow,
+  equals,
   fail,
+  is,
+  not,
+  orElse,
   retryAfter,
 } from '@belfry/sdk'
 export type * from '@belfry/sdk'

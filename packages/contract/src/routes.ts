@@ -20,6 +20,7 @@ import type { Route } from './route.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
 import { serverRoutes } from './server-routes.ts'
 import { workerRoutes } from './worker-routes.ts'
+import { workflowRoutes } from './workflow-routes.ts'
 
 const id = z.strictObject({ id: idSchema })
 
@@ -155,7 +156,7 @@ export const routes = {
     path: '/v1/jobs/:id',
     scope: 'admin',
     tag: 'jobs',
-    summary: 'Delete a job that no schedule uses; its runs that wait or run go on',
+    summary: 'Delete a job that no schedule or workflow uses; its runs that wait or run go on',
     params: id,
     query: dryRunQuery,
     status: 204,
@@ -165,6 +166,7 @@ export const routes = {
   ...scheduleRoutes,
   ...backfillRoutes,
   ...calendarRoutes,
+  ...workflowRoutes,
   runCreate: {
     method: 'POST',
     path: '/v1/runs',

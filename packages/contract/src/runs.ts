@@ -118,7 +118,10 @@ const reasonsInWords = Object.entries(reasonWords)
 const runCore = {
   id: idSchema,
   jobId: idSchema,
-  job: nameSchema,
+  job: z
+    .string()
+    .regex(/^[A-Za-z0-9._/-]{1,193}$/)
+    .meta({ description: 'Name of the job; `<workflow>/<task>` for one of a workflow itself' }),
   jobVersion: z.int(),
   scheduleId: idSchema.nullable(),
   scheduledFor: instantSchema

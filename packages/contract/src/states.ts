@@ -64,7 +64,7 @@ export const afterCompletions = ['keep', 'delete'] as const
 export type AfterCompletion = (typeof afterCompletions)[number]
 
 /** Who asked for a run. */
-export const runSources = ['schedule', 'manual', 'trigger', 'backfill', 'replay'] as const
+export const runSources = ['schedule', 'manual', 'trigger', 'backfill', 'replay', 'workflow'] as const
 export type RunSource = (typeof runSources)[number]
 
 export const deliveries = ['at_least_once', 'at_most_once'] as const

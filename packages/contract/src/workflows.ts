@@ -72,31 +72,39 @@ export type Condition =
   | { readonly task: string; readonly output: string; readonly is: Comparison }
   | { readonly input: string; readonly is: Comparison }
 
-/** Depth is bounded by making the schema level by level: the innermost has no nested forms. */
-function conditionOfDepth(depth: number): z.ZodType<Condition> {
-  const leaves = [
-    z.strictObject({ task: taskIdSchema, in: z.array(z.enum(taskStates)).min(1) }),
-    z.strictObject({ task: taskIdSchema, output: jsonPointerSchema, is: comparisonSchema }),
-    z.strictObject({ input: jsonPointerSchema, is: comparisonSchema }),
-  ] as const
-  const error =
-    'is no condition; write {all: […]}, {any: […]}, {not: …}, {task, in: [states]}, {task, output: path, ' +
-    'is} or {input: path, is}'
-  if (depth === 0) return z.union(leaves, { error })
-  const inner = conditionOfDepth(depth - 1)
-  return z.union(
+const conditionError =
+  'is no condition; write {all: […]}, {any: […]}, {not: …}, {task, in: [states]}, {task, output: path, is} ' +
+  'or {input: path, is}'
+
+const innerCondition: z.ZodType<Condition> = z.lazy(() => conditionSchema)
+
+export const conditionSchema: z.ZodType<Condition> = z
+  .union(
     [
-      z.strictObject({ all: z.array(inner).min(1).max(50) }),
-      z.strictObject({ any: z.array(inner).min(1).max(50) }),
-      z.strictObject({ not: inner }),
-      ...leaves,
+      z.strictObject({ all: z.array(innerCondition).min(1).max(50) }),
+      z.strictObject({ any: z.array(innerCondition).min(1).max(50) }),
+      z.strictObject({ not: innerCondition }),
+      z.strictObject({ task: taskIdSchema, in: z.array(z.enum(taskStates)).min(1) }),
+      z.strictObject({ task: taskIdSchema, output: jsonPointerSchema, is: comparisonSchema }),
+      z.strictObject({ input: jsonPointerSchema, is: comparisonSchema }),
     ],
-    { error },
+    { error: conditionError },
   )
+  .meta({
+    id: 'Condition',
+    description:
+      'Comparisons on states and outputs of the tasks that are needed, and on the input of the run',
+  })
+
+/** Forms within forms; the depth of what is sent is bounded besides (`maxJsonDepth`). */
+function depthOf(condition: Condition): number {
+  if ('not' in condition) return 1 + depthOf(condition.not)
+  const inner = 'all' in condition ? condition.all : 'any' in condition ? condition.any : []
+  return inner.reduce((deepest, each) => Math.max(deepest, 1 + depthOf(each)), 0)
 }
 
-export const conditionSchema = conditionOfDepth(maxConditionDepth).meta({
-  description: 'Comparisons on states and outputs of the tasks that are needed, and on the input of the run',
+const boundCondition = conditionSchema.refine((condition) => depthOf(condition) <= maxConditionDepth, {
+  error: `is nested deeper than ${maxConditionDepth} levels; flatten it`,
 })
 
 /** Where a value comes from. A path is a JSON pointer into it. */
@@ -136,7 +144,7 @@ const bodies = ['job', 'handler', 'workflow', 'approval', 'wait'] as const
 export const workflowTaskSchema = z
   .strictObject({
     id: taskIdSchema,
-    job: nameSchema.optional().meta({ description: 'A job by its name, in its newest version when saved' }),
+    job: nameSchema.optional().meta({ description: 'A job by its name, as it is when the task starts' }),
     handler: handlerSchema.optional(),
     workflow: nameSchema.optional().meta({ description: 'Another workflow, run as one task' }),
     approval: z.strictObject({ message: safeText(1_024, 1) }).optional(),
@@ -152,7 +160,7 @@ export const workflowTaskSchema = z
       .optional(),
     needs: z.array(taskIdSchema).max(maxWorkflowTasks).default([]),
     rule: z.enum(triggerRules).default(defaultTriggerRule),
-    when: conditionSchema.optional(),
+    when: boundCondition.optional(),
     kind: z.enum(taskKinds).default('task'),
     allowFailure: z.boolean().default(false),
     teardownOf: taskIdSchema.optional(),

@@ -25,6 +25,8 @@ type CreateRoute =
   | 'tenantCreate'
   | 'calendarCreate'
   | 'poolCreate'
+  | 'workflowApply'
+  | 'workflowRunCreate'
 type ChangeRoute =
   | 'jobUpdate'
   | 'scheduleUpdate'
@@ -40,6 +42,7 @@ type ChangeRoute =
   | 'calendarUpdate'
   | 'jobPause'
   | 'poolUpdate'
+  | 'workflowRunCancel'
 type ActRoute =
   | 'jobDelete'
   | 'scheduleDelete'
@@ -49,7 +52,16 @@ type ActRoute =
   | 'calendarDelete'
   | 'jobResume'
   | 'poolDelete'
-type GetRoute = 'jobGet' | 'scheduleGet' | 'runGet' | 'runExplain' | 'backfillGet' | 'calendarGet' | 'poolGet'
+  | 'workflowDelete'
+type GetRoute =
+  | 'jobGet'
+  | 'scheduleGet'
+  | 'runGet'
+  | 'runExplain'
+  | 'backfillGet'
+  | 'calendarGet'
+  | 'poolGet'
+  | 'workflowRunGet'
 
 export type Create<N extends CreateRoute> = (body: BodyOf<N>, options?: ChangeOptions) => Promise<AnswerOf<N>>
 export type Change<N extends ChangeRoute> = (

@@ -37,6 +37,20 @@ export type {
 export type { RetryOptions } from './transport.ts'
 export type { WaitOptions } from './wait-for-run.ts'
 export type { WaitUntilOptions } from './wait-until-over.ts'
+export { all, any, equals, is, not } from './workflows/conditions.ts'
+export { defineWorkflow } from './workflows/define-workflow.ts'
+export type {
+  AddTask,
+  AnyTask,
+  EachOptions,
+  Task,
+  TaskOptions,
+  Workflow,
+  WorkflowBuilder,
+  WorkflowOptions,
+} from './workflows/define-workflow.ts'
+export { at, orElse } from './workflows/refs.ts'
+export type { Mapped, Ref } from './workflows/refs.ts'
 export { createWorker } from './worker/worker.ts'
 export type { Worker, WorkerOptions, WorkerStats } from './worker/worker.ts'
 export type { WorkerEvent, WorkerListener } from './worker/worker-events.ts'

@@ -91,12 +91,12 @@ const matrixFaults = ({ shapes, fixedCounts }: CaseGraph): Workflow.WorkflowFaul
   })
 
 /** Where one failure stops the rest, what runs goes on in some systems and is ended in others. */
-function failFastOf(entry: Case, scenario: Case): 'off' | 'finish_running' | 'cancel_running' {
+export function failFastOf(entry: Case, scenario: Case): 'off' | 'finish_running' | 'cancel_running' {
   if (scenario['fail_fast'] !== true && entry['fail_fast'] !== true) return 'off'
   return entry['system'] === 'argo' ? 'finish_running' : 'cancel_running'
 }
 
-function scriptOf(scenario: Case, graph: CaseGraph): Workflow.WorkflowScript {
+export function scriptOf(scenario: Case, graph: CaseGraph): Workflow.WorkflowScript {
   const items = objectOf(scenario['items'])
   const stops = (['cancel', 'run_timeout'] as const).filter((name) => isObject(scenario[name]))
   const slow = [

@@ -20,6 +20,7 @@ import { createPruner } from '../engine/pruner.ts'
 import type { Replanner } from '../engine/replanner.ts'
 import { createReplanner } from '../engine/replanner.ts'
 import { createRescuer } from '../engine/rescuer.ts'
+import { createResolver } from '../engine/resolver.ts'
 import { createScheduler } from '../engine/scheduler.ts'
 import type { WatchedRuns } from '../engine/watched-runs.ts'
 import { tellingEnds } from '../engine/watched-runs.ts'
@@ -48,6 +49,7 @@ import { createPostgresOverdueRuns } from '../postgres/overdue-runs.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
 import { createPostgresTimerIndex } from '../postgres/timer-index.ts'
+import { createPostgresWorkflowResolving } from '../postgres/workflow-resolving.ts'
 import { version } from './version.ts'
 
 export interface EngineParts {
@@ -103,7 +105,11 @@ export function createEngine(parts: EngineParts): Engine {
   const shared = { ...parts, databaseClock, host: hostname(), version }
   const store = tellingEnds(createPostgresRunStore({ db: parts.db, heartbeats: parts.leases }), parts.watched)
   const scheduling = config.roles.includes('scheduler') ? schedulerServices(shared) : undefined
-  const firing = scheduling?.services ?? []
+  const resolves = config.roles.includes('scheduler') || config.roles.includes('resolver')
+  const resolver = resolves
+    ? [createResolver({ ...parts, resolving: createPostgresWorkflowResolving(parts.db) })]
+    : []
+  const firing: readonly Service[] = [...(scheduling?.services ?? []), ...resolver]
   const works = config.roles.includes('scheduler') || config.roles.includes('worker')
   const gatekeeper = works ? createGatekeeper({ ...parts, gate: createPostgresGate(parts.db) }) : undefined
   const upkeep = [...upkeepServices(parts, store), ...(gatekeeper === undefined ? [] : [gatekeeper])]

@@ -46,6 +46,8 @@ import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
 import { serverEndpoints } from './routes/server.ts'
 import { workerEndpoints } from './routes/workers.ts'
+import { workflowRunEndpoints } from './routes/workflow-runs.ts'
+import { workflowEndpoints } from './routes/workflows.ts'
 
 export interface ApiOptions {
   readonly version: string
@@ -105,6 +107,8 @@ const endpoints: Endpoints = {
   ...runInsightEndpoints,
   ...serverEndpoints,
   ...workerEndpoints,
+  ...workflowEndpoints,
+  ...workflowRunEndpoints,
 }
 
 const defaultLimits: RateLimits = {

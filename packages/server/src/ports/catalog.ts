@@ -27,6 +27,7 @@ import type { RunIntake } from './run-intake.ts'
 import type { ReplanList, ReplanRequests } from './replans.ts'
 import type { ScheduleStore } from './schedule-store.ts'
 import type { WorkerCatalog } from './worker-catalog.ts'
+import type { WorkflowStore } from './workflows.ts'
 
 /** For whom a transaction acts. */
 export interface Access {
@@ -63,6 +64,7 @@ export interface CatalogTx extends CommonTx {
   readonly explanations: ExplanationStore
   readonly replans: ReplanRequests
   readonly workers: WorkerCatalog
+  readonly workflows: WorkflowStore
 }
 
 export interface PlatformTx extends CommonTx {
@@ -180,7 +182,7 @@ export interface JobStore {
   /** A new version. */
   update(id: string, change: { description: string; definition: JobDefinition }): Promise<JobRecord>
   remove(id: string): Promise<void>
-  /** Name of a schedule that uses it. */
+  /** What uses it, in words: the schedule or the workflow, with its name. */
   userOf(id: string): Promise<string | undefined>
 }
 

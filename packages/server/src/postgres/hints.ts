@@ -28,6 +28,7 @@ const topics: ReadonlySet<string> = new Set<Hint['topic']>([
   'gate',
   'watch',
   'run',
+  'workflows',
 ])
 
 export interface PostgresHints extends Hints {
