@@ -69,9 +69,21 @@ async function makeThings(key: string): Promise<Things> {
 }
 
 async function makeWorkflow(key: string, n: number): Promise<Pick<Things, 'workflow' | 'workflowRun'>> {
-  const tasks = [{ id: 'a', handler: httpJob('x').handler }]
+  const tasks = [
+    { id: 'a', handler: httpJob('x').handler },
+    { id: 'ok', approval: { message: 'May it?' } },
+    { id: 'go', wait: { signal: 'go' } },
+  ]
   const workflow = await t.call('POST', '/v1/workflows', { key, body: { name: `w-${n}`, tasks } })
   const run = await t.call('POST', '/v1/workflow-runs', { key, body: { workflow: `w-${n}` } })
+  // as the resolver would leave it
+  await t.database.sql(
+    `INSERT INTO belfry.task_wait (id, tenant_id, workflow_run_id, task, task_id, kind, message, on_timeout,
+                                   on_reject)
+     SELECT gen_random_uuid(), tenant_id, id, 1, 'ok', 'approval', 'May it?', 'failed', 'failed'
+     FROM belfry.workflow_run WHERE id = $1`,
+    [run.body.id],
+  )
   return { workflow: workflow.body.id, workflowRun: run.body.id }
 }
 
@@ -97,6 +109,8 @@ type Case = {
 const held = { runId: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f', leaseEpoch: 1 }
 const end = { outcome: 'succeeded', durationMs: 5 }
 const log = { firstLine: 0, lines: [{ at: '2026-11-29T12:00:00Z', level: 'info', message: 'x' }] }
+
+const markOfA = { tasks: ['a'], state: 'skipped', reason: 'by hand' }
 
 const cases: Readonly<Record<RouteName, Case>> = {
   whoami: {},
@@ -150,10 +164,20 @@ const cases: Readonly<Record<RouteName, Case>> = {
   workflowDiff: { thing: 'workflow' },
   workflowDelete: { thing: 'workflow' },
   workflowRunCreate: { options: () => ({ body: { workflow: 'w-0' } }) },
+  eventSend: { options: (n) => ({ body: { event: 'made', key: `k-${n}` } }) },
   workflowRunList: {},
   workflowRunGet: { thing: 'workflowRun' },
   workflowRunTasks: { thing: 'workflowRun' },
   workflowRunCancel: { thing: 'workflowRun' },
+  approvalList: {},
+  workflowRunApprove: { thing: 'workflowRun', options: () => ({ body: { task: 'ok' } }) },
+  workflowRunReject: { thing: 'workflowRun', options: () => ({ body: { task: 'ok', reason: 'no' } }) },
+  workflowRunSignal: { thing: 'workflowRun', options: () => ({ body: { signal: 'go', payload: 1 } }) },
+  workflowRunRerun: { thing: 'workflowRun', before: 'markTask', options: () => ({ body: { what: 'all' } }) },
+  workflowRunMark: { thing: 'workflowRun', options: () => ({ body: markOfA }) },
+  workflowRunSkip: { thing: 'workflowRun', options: () => ({ body: { tasks: ['a'] } }) },
+  workflowRunExplain: { thing: 'workflowRun', query: '?task=a' },
+  workflowRunHistory: { thing: 'workflowRun' },
   runCreate: { options: () => ({ body: { job: 'job-0' } }) },
   runBatch: { options: () => ({ body: { items: [{ job: 'job-0' }] } }) },
   runList: {},
@@ -206,6 +230,8 @@ async function prepare(things: Things, { before }: Case): Promise<void> {
   if (before === 'schedule') await t.call('DELETE', `/v1/schedules/${things.schedule}`)
   if (before === 'skip') await t.call('POST', `/v1/schedules/${things.schedule}/skip`)
   if (before === 'cancelRun') await t.call('POST', `/v1/runs/${things.run}/cancel`)
+  if (before === 'markTask')
+    await t.call('POST', `/v1/workflow-runs/${things.workflowRun}/mark`, { body: markOfA })
   if (before === 'pauseBackfill') await t.call('POST', `/v1/backfills/${things.backfill}/pause`)
   if (before === 'pause') await t.call('POST', `/v1/schedules/${things.schedule}/pause`)
 }

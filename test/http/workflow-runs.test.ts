@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { at, createBelfry, defineJob, defineWorkflow } from 'belfry'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { createPostgresEventBus } from '../../packages/server/src/postgres/event-bus.ts'
 import { createPostgresWorkflowResolving } from '../../packages/server/src/postgres/workflow-resolving.ts'
 import { createFairTags } from '../../packages/server/src/engine/fair-tags.ts'
 import { createResolver, type Resolver } from '../../packages/server/src/engine/resolver.ts'
@@ -26,7 +27,9 @@ beforeAll(async () => {
   const tags = createFairTags({ clock: realClock, progress: createPostgresQueueProgress(t.db) })
   const shared = { clock: realClock, random: realRandom, ids: testIds, tags }
   const resolving = createPostgresWorkflowResolving(t.db)
-  resolver = createResolver({ ...shared, resolving, events: recordEvents(), hints: recordHints() })
+  const hints = recordHints()
+  const bus = createPostgresEventBus({ resolving, hints })
+  resolver = createResolver({ ...shared, resolving, bus, events: recordEvents(), hints })
   env = {
     XDG_CONFIG_HOME: folder,
     BELFRY_URL: await t.api.listen({ host: '127.0.0.1', port: 0 }),

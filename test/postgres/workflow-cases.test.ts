@@ -1,19 +1,22 @@
-// Every normative case of the public file on the real engine: the workflow is stored, its tasks are started
-// by the resolver and ended by a worker as the case says. What has to come out is what the simulation gives,
-// which test/cli/workflow-simulate.test.ts holds against what each case expects.
+// Every normative case of the public file, and of our own, on the real engine: the workflow is stored, its
+// tasks are started by the resolver and ended by a worker as the case says. What has to come out is what the
+// simulation gives, which test/cli/workflow-simulate.test.ts holds against what each case expects.
 import { readFileSync } from 'node:fs'
-import type { FailFastMode, TerminalRunState, WorkflowTask } from '@belfry/contract'
+import { type FailFastMode, taskIdSchema, type TerminalRunState, type WorkflowTask } from '@belfry/contract'
 import * as rules from '@belfry/server/workflow'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Case, graphOf, NotApplicable } from '../../packages/cli/src/commands/workflow-case-graph.ts'
-import { failFastOf, scriptOf } from '../../packages/cli/src/commands/workflow-cases.ts'
+import { failFastOf, scriptOf } from '../../packages/cli/src/commands/workflow-case-script.ts'
 import { type ClaimedTask, openWorkflowRig, type WorkflowRig } from '../support/workflow-rig.ts'
 
-const text = readFileSync(new URL('../cases/dag.json', import.meta.url), 'utf8')
-const file = JSON.parse(text) as {
+interface CaseFile {
   readonly cases: readonly Case[]
   readonly defaults: { readonly rule: string }
 }
+
+const files = ['dag.json', 'dag-more.json'].map((name) => {
+  return JSON.parse(readFileSync(new URL(`../cases/${name}`, import.meta.url), 'utf8')) as CaseFile
+})
 
 interface Played {
   readonly id: string
@@ -24,16 +27,19 @@ interface Played {
 }
 
 /** Cases of one run that is valid here, that begins with all its tasks, and that is not too large. */
-function played(entry: Case): Played[] {
+function played(entry: Case, defaultRule: string): Played[] {
   const scenario = (entry['scenario'] ?? {}) as Case
   if (entry['normative'] !== true || entry['phases'] !== undefined) return []
   if (scenario['targets'] !== undefined || entry['targets'] !== undefined) return []
   try {
-    const graph = graphOf(entry, file.defaults.rule)
+    const graph = graphOf(entry, defaultRule)
     const failFast = failFastOf(entry, scenario)
     const opened = rules.openWorkflow(graph.shapes, failFast)
     if (!opened.ok || graph.shapes.length > 300) return []
     const script = scriptOf(scenario, graph)
+    // ids that no definition has, and lists that are made while it runs
+    const isStrange = graph.shapes.some(({ id }) => !taskIdSchema.safeParse(id).success)
+    if (isStrange || Object.keys(script.itemSources ?? {}).length > 0) return []
     const expected = rules.simulate(opened.value, script)
     const definition = definitionOf(opened.value, script, failFast)
     return [{ id: String(entry['id']), plan: opened.value, definition, script, expected }]
@@ -48,8 +54,9 @@ function definitionOf(plan: rules.WorkflowPlan, script: rules.WorkflowScript, fa
     plan.tasks
       .filter((task) => task.role === role)
       .map(({ id, needs, rule, kind, when, allowFailure, mapped, teardownOf }): Partial<WorkflowTask> => {
-        const items = Array.from({ length: script.itemCounts?.[id] ?? 0 }, (_, item) => item)
-        const forEach = { from: { items }, maxItems: 1_024 }
+        const count = script.itemCounts?.[id] ?? null
+        const items = Array.from({ length: count ?? 0 }, (_, item) => item)
+        const forEach = { from: count === null ? { input: '/none' } : { items }, maxItems: 1_024 }
         return {
           id,
           job: 'work',
@@ -58,14 +65,14 @@ function definitionOf(plan: rules.WorkflowPlan, script: rules.WorkflowScript, fa
           kind,
           allowFailure,
           ...(when === undefined ? {} : { when }),
-          ...(teardownOf === undefined ? {} : { teardownOf }),
+          ...(teardownOf === undefined ? {} : { teardownOf: [teardownOf].flat() }),
           ...(mapped ? { forEach } : {}),
         }
       })
   return { tasks: of('main'), onFailure: of('on_failure'), finally: of('finally'), failFast }
 }
 
-const cases = file.cases.flatMap(played)
+const cases = files.flatMap((file) => file.cases.flatMap((entry) => played(entry, file.defaults.rule)))
 let rig: WorkflowRig
 beforeAll(async () => {
   rig = await openWorkflowRig()
@@ -86,7 +93,16 @@ function endOf(run: ClaimedTask, script: rules.WorkflowScript): TerminalRunState
   }
 }
 
-function pick(held: readonly ClaimedTask[], script: rules.WorkflowScript, stopped: boolean) {
+function pick(
+  held: readonly ClaimedTask[],
+  script: rules.WorkflowScript,
+  stopped: boolean,
+  failFast: FailFastMode,
+) {
+  // where a failure ends what runs, every item runs still when the first one fails
+  const isFirst = (run: ClaimedTask): boolean => run.item !== null && endOf(run, script) === 'failed'
+  const first = failFast === 'cancel_running' ? held.find(isFirst) : undefined
+  if (first !== undefined) return first
   const order = script.finishOrder ?? []
   const quick = held.filter(({ task }) => script.slow?.includes(task) !== true)
   const mayEnd = ({ task }: ClaimedTask): boolean => {
@@ -113,7 +129,7 @@ async function run({ definition, script, plan }: Played): Promise<string> {
     await rig.resolver.runOnce()
     const held = await rig.claim()
     if (held.length === 0) return id
-    const next = pick(held, script, stopped)
+    const next = pick(held, script, stopped, plan.failFast)
     if (next === undefined) {
       stopped = true
       await stop(id, script.stop)
@@ -128,7 +144,7 @@ async function run({ definition, script, plan }: Played): Promise<string> {
 
 describe('cases on the engine', () => {
   it('there are enough of them', () => {
-    expect(cases.length).toBeGreaterThan(25)
+    expect(cases.length).toBeGreaterThan(100)
   })
 
   it.each(cases)('$id', async (each) => {

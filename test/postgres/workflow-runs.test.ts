@@ -288,14 +288,17 @@ describe('exactly once', () => {
             }
           }
           const cutting: ResolvingTx = {
-            nowMs: cut(tx.nowMs),
+            waits: tx.waits,
+            turns: tx.turns,
             lockDue: cut(tx.lockDue),
+            begunWith: cut(tx.begunWith),
             version: cut(tx.version),
             outputs: cut(tx.outputs),
             templates: cut(tx.templates),
             start: cut(tx.start),
             cancel: cut(tx.cancel),
             save: cut(tx.save),
+            goOn: cut(tx.goOn),
           }
           return work(cutting)
         }),

@@ -11,8 +11,11 @@ import { shapesOf } from '../../packages/server/src/domain/workflow/definition.t
 import { unpackItems, unpackStates } from '../../packages/server/src/domain/workflow/stored-states.ts'
 import { createFairTags } from '../../packages/server/src/engine/fair-tags.ts'
 import { createResolver, type Resolver } from '../../packages/server/src/engine/resolver.ts'
+import type { EventSink } from '../../packages/server/src/ports/event-sink.ts'
 import type { AttemptEnd } from '../../packages/server/src/ports/run-store.ts'
 import type { WorkflowResolving } from '../../packages/server/src/ports/workflow-runs.ts'
+import type { Database } from '../../packages/server/src/postgres/database.ts'
+import { createPostgresEventBus } from '../../packages/server/src/postgres/event-bus.ts'
 import { createPostgresQueueProgress } from '../../packages/server/src/postgres/queue-progress.ts'
 import { createPostgresWorkflowResolving } from '../../packages/server/src/postgres/workflow-resolving.ts'
 import { realClock, realRandom } from './real-clock.ts'
@@ -49,16 +52,26 @@ export interface WorkflowRig {
   readonly resolver: Resolver
   readonly resolving: WorkflowResolving
   readonly hints: RecordedHints
-  readonly newResolver: (resolving?: WorkflowResolving) => Resolver
-  /** Every task runs the job of the rig, whatever it names. Answers the id of the workflow run. */
-  readonly begin: (definition: object, input?: JsonValue) => Promise<string>
+  readonly newResolver: (resolving?: WorkflowResolving, events?: EventSink) => Resolver
+  /** Holds what `claim` claims. */
+  readonly sessionId: string
+  readonly db: Database
+  /** Every task runs the job of the rig, or this one, whatever it names. Answers the workflow run. */
+  readonly begin: (definition: object, input?: JsonValue, ran?: TestJob) => Promise<string>
   readonly cancel: (workflowRunId: string) => Promise<void>
   /** Claims what is ready; answers all that is held. */
   readonly claim: () => Promise<ClaimedTask[]>
   readonly end: (run: ClaimedTask, state: TerminalRunState, result?: JsonValue) => Promise<void>
+  /** All of them succeed, so many a statement, with this output. */
+  readonly succeedAll: (
+    runs: readonly ClaimedTask[],
+    resultOf: (run: ClaimedTask) => JsonValue,
+  ) => Promise<void>
   readonly standing: (workflowRunId: string) => Promise<RunStanding>
   readonly close: () => Promise<void>
 }
+
+const endsAStatement = 500
 
 export async function openWorkflowRig(): Promise<WorkflowRig> {
   const fixture = await createRunningFixture()
@@ -68,8 +81,13 @@ export async function openWorkflowRig(): Promise<WorkflowRig> {
   const hints = recordHints()
   const tags = createFairTags({ clock: realClock, progress: createPostgresQueueProgress(db) })
   const shared = { clock: realClock, random: realRandom, ids: testIds, tags, hints }
-  const newResolver = (own: WorkflowResolving = resolving): Resolver =>
-    createResolver({ ...shared, events: recordEvents(), resolving: own })
+  const newResolver = (own: WorkflowResolving = resolving, events: EventSink = recordEvents()): Resolver =>
+    createResolver({
+      ...shared,
+      events,
+      resolving: own,
+      bus: createPostgresEventBus({ resolving: own, hints }),
+    })
   const job = await fixture.addJob()
   const sessionId = await fixture.openSession(600_000)
   const definitions = new Map<string, WorkflowDefinition>()
@@ -80,9 +98,11 @@ export async function openWorkflowRig(): Promise<WorkflowRig> {
     resolving,
     newResolver,
     resolver: newResolver(),
-    async begin(given, input) {
+    sessionId,
+    db,
+    async begin(given, input, ran = job) {
       const definition = workflowDefinitionSchema.parse(given)
-      const id = await insertRun(fixture, job, definition, input)
+      const id = await insertRun(fixture, ran, definition, input)
       definitions.set(id, definition)
       return id
     },
@@ -93,15 +113,7 @@ export async function openWorkflowRig(): Promise<WorkflowRig> {
       )
     },
     async claim() {
-      for (;;) {
-        const { runs } = await fixture.queue.claim({
-          sessionId,
-          shares: [{ queue: 'default', minTag: -Infinity, limit: 500 }],
-          routes: ['http'],
-          deadlineMarginMs: 60_000,
-        })
-        if (runs.length === 0) break
-      }
+      await claimAll(fixture, sessionId)
       return heldTasks(fixture, sessionId, definitions)
     },
     async end({ runId, leaseEpoch }, state, result) {
@@ -109,12 +121,26 @@ export async function openWorkflowRig(): Promise<WorkflowRig> {
       const end: AttemptEnd = { ...succeededEnd({ runId, leaseEpoch }), outcome, runState: state, result }
       await fixture.store.complete(sessionId, [end])
     },
+    async succeedAll(runs, resultOf) {
+      for (let from = 0; from < runs.length; from += endsAStatement) {
+        const ends = runs.slice(from, from + endsAStatement).map((run): AttemptEnd => {
+          return { ...succeededEnd({ runId: run.runId, leaseEpoch: run.leaseEpoch }), result: resultOf(run) }
+        })
+        await fixture.store.complete(sessionId, ends)
+      }
+    },
     standing: (id) => standingOf(fixture, id, definitions.get(id)),
     async close() {
       await tags.close()
       await fixture.drop()
     },
   }
+}
+
+async function claimAll({ queue }: RunningFixture, sessionId: string): Promise<void> {
+  const shares = [{ queue: 'default', minTag: -Infinity, limit: 500 }]
+  const claim = () => queue.claim({ sessionId, shares, routes: ['http'], deadlineMarginMs: 60_000 })
+  while ((await claim()).runs.length > 0);
 }
 
 async function insertRun(
@@ -177,9 +203,15 @@ async function heldTasks(
      WHERE q.session_id = $1 ORDER BY r.task, r.item, r.id`,
     [sessionId],
   )
+  const running = [...new Set(rows.map((row) => row.workflow_run_id))]
+  const shapes = new Map(
+    running.map((id) => {
+      const definition = definitions.get(id)
+      return [id, definition === undefined ? [] : shapesOf(definition)]
+    }),
+  )
   return rows.map((row) => {
-    const definition = definitions.get(row.workflow_run_id)
-    const task = definition === undefined ? '' : (shapesOf(definition)[row.task]?.id ?? '')
+    const task = shapes.get(row.workflow_run_id)?.[row.task]?.id ?? ''
     const { run_id: runId, lease_epoch: leaseEpoch, item, input, canceled: cancelRequested } = row
     return { runId, leaseEpoch, task, item, input, cancelRequested }
   })

@@ -19,6 +19,7 @@ export {
   not,
   orElse,
   retryAfter,
+  skip,
 } from '@belfry/sdk'
 export type * from '@belfry/sdk'
 export { createBelfry } from './embedded/belfry.ts'

@@ -20,6 +20,9 @@ import type { Route } from './route.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
 import { serverRoutes } from './server-routes.ts'
 import { workerRoutes } from './worker-routes.ts'
+import { eventRoutes } from './event-routes.ts'
+import { workflowActRoutes } from './workflow-act-routes.ts'
+import { workflowDecisionRoutes } from './workflow-decision-routes.ts'
 import { workflowRoutes } from './workflow-routes.ts'
 
 const id = z.strictObject({ id: idSchema })
@@ -167,6 +170,9 @@ export const routes = {
   ...backfillRoutes,
   ...calendarRoutes,
   ...workflowRoutes,
+  ...eventRoutes,
+  ...workflowActRoutes,
+  ...workflowDecisionRoutes,
   runCreate: {
     method: 'POST',
     path: '/v1/runs',

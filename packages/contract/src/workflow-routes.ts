@@ -87,7 +87,7 @@ export const workflowRoutes = {
     query: dryRunQuery,
     status: 204,
     effect: 'change',
-    errors: ['not_found', 'precondition_failed'],
+    errors: ['not_found', 'in_use', 'precondition_failed'],
   },
   workflowRunCreate: {
     method: 'POST',

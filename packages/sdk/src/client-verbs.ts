@@ -27,6 +27,7 @@ type CreateRoute =
   | 'poolCreate'
   | 'workflowApply'
   | 'workflowRunCreate'
+  | 'eventSend'
 type ChangeRoute =
   | 'jobUpdate'
   | 'scheduleUpdate'
@@ -43,6 +44,12 @@ type ChangeRoute =
   | 'jobPause'
   | 'poolUpdate'
   | 'workflowRunCancel'
+  | 'workflowRunRerun'
+  | 'workflowRunMark'
+  | 'workflowRunSkip'
+  | 'workflowRunApprove'
+  | 'workflowRunReject'
+  | 'workflowRunSignal'
 type ActRoute =
   | 'jobDelete'
   | 'scheduleDelete'
@@ -62,6 +69,7 @@ type GetRoute =
   | 'calendarGet'
   | 'poolGet'
   | 'workflowRunGet'
+  | 'workflowRunHistory'
 
 export type Create<N extends CreateRoute> = (body: BodyOf<N>, options?: ChangeOptions) => Promise<AnswerOf<N>>
 export type Change<N extends ChangeRoute> = (

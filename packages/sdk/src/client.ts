@@ -151,6 +151,8 @@ export type Client = Requester & {
   /** Jobs that depend on each other. */
   readonly workflows: WorkflowVerbs
   readonly workflowRuns: WorkflowRunVerbs
+  /** Says that something happened: workflows that name it in their triggers begin, once for each key. */
+  readonly sendEvent: Create<'eventSend'>
   /** What an attempt of a function logged, page by page. */
   readonly logs: {
     get(id: string, query?: QueryOf<'runLog'>, options?: CallOptions): Promise<AnswerOf<'runLog'>>
@@ -318,6 +320,7 @@ export function createClient(options: ClientOptions): Client {
     ...limitsOf(requester, parts),
     workflows: workflowsOf(requester),
     workflowRuns: workflowRunsOf(requester),
+    sendEvent: create('eventSend'),
     keys: {
       create: create('keyCreate'),
       list: (query, callOptions = {}) => list('keyList', query, callOptions),

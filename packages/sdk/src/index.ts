@@ -19,7 +19,7 @@ export type {
 } from './functions/define-job.ts'
 export type { EnqueueArguments, EnqueueOptions } from './functions/enqueue.ts'
 export type { EnqueueManyOptions } from './functions/enqueue-many.ts'
-export { cancel, fail, retryAfter } from './functions/outcomes.ts'
+export { cancel, fail, retryAfter, skip } from './functions/outcomes.ts'
 export type { InputOf, OutputOf, StandardSchema } from './functions/standard-schema.ts'
 export type { FollowOptions, LogEvent } from './follow-logs.ts'
 export type { Listing, Page } from './listing.ts'
@@ -39,6 +39,13 @@ export type { WaitOptions } from './wait-for-run.ts'
 export type { WaitUntilOptions } from './wait-until-over.ts'
 export { all, any, equals, is, not } from './workflows/conditions.ts'
 export { defineWorkflow } from './workflows/define-workflow.ts'
+export type {
+  ApprovalOptions,
+  Approved,
+  SignalOptions,
+  SubWorkflowOptions,
+  WaitingTaskOptions,
+} from './workflows/waits.ts'
 export type {
   AddTask,
   AnyTask,

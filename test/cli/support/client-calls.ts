@@ -112,10 +112,20 @@ function workflowCalls(client: Client, id: string): Calls {
     () => workflows.diff(id, { from: 1, to: 2 }),
     () => workflows.delete(id),
     () => workflowRuns.create({ workflow: 'w' }),
+    () => client.sendEvent({ event: 'order.created', key: '17' }),
     () => workflowRuns.list().page(),
     () => workflowRuns.get(id),
     () => workflowRuns.tasks(id),
     () => workflowRuns.cancel(id),
+    () => workflowRuns.rerun(id, { what: 'only', tasks: ['a'] }),
+    () => workflowRuns.mark(id, { tasks: ['a'], state: 'succeeded', reason: 'by hand' }),
+    () => workflowRuns.skip(id, { tasks: ['a'] }),
+    () => workflowRuns.explain(id, { task: 'a' }),
+    () => workflowRuns.history(id),
+    () => workflowRuns.approvals().page(),
+    () => workflowRuns.approve(id, { task: 'a' }),
+    () => workflowRuns.reject(id, { task: 'a', reason: 'no' }),
+    () => workflowRuns.signal(id, { signal: 'go' }),
   ]
 }
 

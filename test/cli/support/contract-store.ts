@@ -56,6 +56,8 @@ function runSummary({
   attemptList: _attempts,
   attemptsTotal: _total,
   timeline: _timeline,
+  dependsOn: _dependsOn,
+  rule: _rule,
   cancelReason: _reason,
   replayOf: _of,
   replayedAs: _as,
@@ -176,7 +178,7 @@ const scheduleAnswers = ({ schedules, runs, occurrences, backfills }: Tables): A
   scheduleTrigger: ({ id, fields, query }) => {
     const found = need(schedules.get(id), 'schedule')
     const scheduledFor = (fields['scheduledFor'] ?? null) as Run['scheduledFor']
-    const parts = { job: found.job, jobId: found.jobId, scheduleId: id, scheduledFor }
+    const parts = { job: found.job ?? '', jobId: found.jobId ?? '', scheduleId: id, scheduledFor }
     return { ...put(runs, newRun({ ...parts, source: 'trigger' }), query), ...firstAsked }
   },
   occurrenceList: ({ id, query }) => {

@@ -2,56 +2,51 @@
  * `belfry workflow run` and `belfry workflow-run list|get|tasks|cancel`: runs of workflows, and how their
  * tasks stand.
  */
-import type { WorkflowRun } from '@belfry/contract'
-import type { BodyOf, Client } from '@belfry/sdk'
+import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
 import { required } from '../command.ts'
-import { exitCodes, UsageError } from '../exit-codes.ts'
 import {
   workflowRunShape,
   workflowRunSummaryShape,
   workflowRunTaskShape,
 } from '../output/workflow-run-shapes.ts'
-import { isId } from '../resolve-name.ts'
+import { findScheduleId } from '../resolve-name.ts'
 import { given, inputFlag, listFlags, pageQuery, printList, sayChange, waitFlags } from './shared.ts'
+import { listOf, waitForEnd, workflowRunId } from './workflow-run-wait.ts'
+import { watchRun } from './workflow-run-watch.ts'
 
 const runArgument = { name: 'run', summary: 'Id of the workflow run' }
-const lookAgainMs = 500
 
 async function run(call: Call): Promise<number | undefined> {
   const workflow = required(call, 'workflow')
   const input = (await call.flags.json('input')) as BodyOf<'workflowRunCreate'>['input']
   const client = await call.client()
-  const made = await client.workflowRuns.create({ workflow, ...given({ input }) }, { dryRun: call.dryRun })
+  const body = {
+    workflow,
+    ...given({
+      input,
+      priority: call.flags.whole('priority', -100, 100),
+      skip: listOf(call.flags.text('skip')),
+    }),
+  }
+  const made = await client.workflowRuns.create(body, { dryRun: call.dryRun })
   if (!call.flags.on('wait') || call.dryRun) {
     call.printer.row(made, workflowRunShape)
-    sayChange(call, `Asked for a run of the workflow ${workflow}.`, `belfry workflow-run tasks ${made.id}`)
+    sayChange(
+      call,
+      `Asked for a run of the workflow ${workflow}.`,
+      `belfry workflow-run get ${made.id} --watch`,
+    )
     return undefined
   }
-  const ended = await waitFor(client, made.id, call.flags.durationMs('timeout'))
-  call.printer.row(ended, workflowRunShape)
-  if (ended.state === 'running') {
-    call.printer.say(`The workflow run has not ended in the time given: belfry workflow-run get ${made.id}`)
-    return exitCodes.waitTimedOut
-  }
-  if (ended.state === 'succeeded') return undefined
-  call.printer.say(`The workflow run ended ${ended.state}.`, `Next: belfry workflow-run tasks ${made.id}`)
-  return exitCodes.runDidNotSucceed
-}
-
-/** The run when it has ended, or as it is when the time is over. */
-async function waitFor(client: Client, id: string, limitMs: number | undefined): Promise<WorkflowRun> {
-  const untilMs = performance.now() + (limitMs ?? Infinity)
-  for (;;) {
-    const found = await client.workflowRuns.get(id)
-    if (found.state !== 'running' || performance.now() >= untilMs) return found
-    await new Promise((resolve) => setTimeout(resolve, Math.min(lookAgainMs, untilMs - performance.now())))
-  }
+  return waitForEnd(call, client, made.id)
 }
 
 async function list(call: Call): Promise<undefined> {
   const client = await call.client()
-  const query = { ...pageQuery(call), ...given({ workflow: call.flags.text('workflow') }) }
+  const schedule = call.flags.text('schedule')
+  const scheduleId = schedule === undefined ? undefined : await findScheduleId(client, schedule)
+  const query = { ...pageQuery(call), ...given({ workflow: call.flags.text('workflow'), scheduleId }) }
   await printList(
     call,
     client.workflowRuns.list(query),
@@ -60,26 +55,23 @@ async function list(call: Call): Promise<undefined> {
   )
 }
 
-function idOf(call: Call): string {
-  const id = required(call, 'run')
-  if (!isId(id)) throw new UsageError(`"${id}" is no id of a workflow run; see belfry workflow-run list`)
-  return id
-}
-
-async function get(call: Call): Promise<undefined> {
+async function get(call: Call): Promise<number | undefined> {
   const client = await call.client()
-  call.printer.one(await client.workflowRuns.get(idOf(call)), workflowRunShape)
+  const id = workflowRunId(call)
+  if (call.flags.on('watch')) return watchRun(call, client, id)
+  call.printer.one(await client.workflowRuns.get(id), workflowRunShape)
+  return undefined
 }
 
 async function tasks(call: Call): Promise<undefined> {
   const client = await call.client()
-  const found = await client.workflowRuns.tasks(idOf(call))
+  const found = await client.workflowRuns.tasks(workflowRunId(call))
   call.printer.list({ items: found.tasks }, workflowRunTaskShape, 'There are no tasks.')
 }
 
 async function cancel(call: Call): Promise<undefined> {
   const client = await call.client()
-  const id = idOf(call)
+  const id = workflowRunId(call)
   const found = await client.workflowRuns.cancel(id, {}, { dryRun: call.dryRun })
   call.printer.row(found, workflowRunShape)
   sayChange(call, `Asked for the end of the workflow run ${id}.`, `belfry workflow-run tasks ${id}`)
@@ -91,9 +83,19 @@ export const workflowRunCommands: readonly Command[] = [
     verb: 'run',
     summary: 'Run a workflow now',
     arguments: [{ name: 'workflow', summary: 'Name of the workflow' }],
-    flags: [inputFlag, ...waitFlags],
+    flags: [
+      inputFlag,
+      { name: 'priority', value: 'number', summary: 'From -100 to 100; higher goes first' },
+      { name: 'skip', value: 'tasks', summary: 'Skip these tasks this once; a,b for several' },
+      ...waitFlags,
+    ],
     effect: 'change',
-    fieldFlags: { '/workflow': '<workflow>', '/input': '--input' },
+    fieldFlags: {
+      '/workflow': '<workflow>',
+      '/input': '--input',
+      '/priority': '--priority',
+      '/skip': '--skip',
+    },
     examples: [
       { words: 'Run it and wait', command: 'belfry workflow run nightly --wait' },
       { words: 'With an input', command: `belfry workflow run nightly --input '{"day": "2026-12-01"}'` },
@@ -104,9 +106,17 @@ export const workflowRunCommands: readonly Command[] = [
     noun: 'workflow-run',
     verb: 'list',
     summary: 'List workflow runs, newest first',
-    flags: [{ name: 'workflow', value: 'name', summary: 'Of this workflow' }, ...listFlags],
+    flags: [
+      { name: 'workflow', value: 'name', summary: 'Of this workflow' },
+      {
+        name: 'schedule',
+        value: 'schedule',
+        summary: 'Of this schedule (name, or id also of a deleted one)',
+      },
+      ...listFlags,
+    ],
     effect: 'read',
-    fieldFlags: { '/query/workflow': '--workflow' },
+    fieldFlags: { '/query/workflow': '--workflow', '/query/scheduleId': '--schedule' },
     examples: [{ words: 'Of one workflow', command: 'belfry workflow-run list --workflow nightly' }],
     run: list,
   },
@@ -114,9 +124,19 @@ export const workflowRunCommands: readonly Command[] = [
     noun: 'workflow-run',
     verb: 'get',
     summary: 'Show a workflow run',
+    details:
+      'With --watch it shows the tasks as they change, until the run has ended, and ends with code 5 if it ' +
+      'did not succeed.',
     arguments: [runArgument],
+    flags: [{ name: 'watch', summary: 'Go on until the run has ended' }],
     effect: 'read',
-    examples: [{ words: 'One run', command: 'belfry workflow-run get 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' }],
+    examples: [
+      { words: 'One run', command: 'belfry workflow-run get 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f' },
+      {
+        words: 'Task by task, until it has ended',
+        command: 'belfry workflow-run get 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f --watch',
+      },
+    ],
     run: get,
   },
   {

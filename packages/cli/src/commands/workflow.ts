@@ -9,6 +9,7 @@ import { drawWorkflow, graphFormats } from '../output/workflow-graph.ts'
 import { findWorkflow } from '../resolve-name.ts'
 import { answerWorkflowBatch } from './workflow-cases.ts'
 import { invalidWorkflow, loadRules, readWorkflow, type Rules, workflowFileFlag } from './workflow-file.ts'
+import { drawRun } from './workflow-run-watch.ts'
 import { storedWorkflowCommands } from './workflow-stored.ts'
 
 async function validate(call: Call): Promise<undefined> {
@@ -35,10 +36,17 @@ async function wantedDefinition(call: Call, rules: Rules): Promise<WorkflowDefin
 
 async function graph(call: Call): Promise<undefined> {
   const rules = await loadRules()
+  const format = call.flags.choice('as', graphFormats) ?? 'text'
+  const run = call.flags.text('run')
+  if (run !== undefined) {
+    if (['file', 'version'].some((flag) => call.flags.text(flag) !== undefined) || call.argument('workflow'))
+      throw new UsageError('--run says which workflow and version; leave the name, --file and --version out')
+    call.io.stdout.write(`${await drawRun(call, run, format)}\n`)
+    return undefined
+  }
   const file = await wantedDefinition(call, rules)
   const opened = rules.openWorkflow(rules.shapesOf(file), file.failFast)
   if (!opened.ok) throw invalidWorkflow(opened.error)
-  const format = call.flags.choice('as', graphFormats) ?? 'text'
   call.io.stdout.write(`${drawWorkflow(opened.value, rules.layersOf(opened.value), format)}\n`)
   return undefined
 }
@@ -73,11 +81,16 @@ export const workflowCommands: readonly Command[] = [
     flags: [
       workflowFileFlag,
       { name: 'version', value: 'number', summary: 'Of a stored one; the newest if left out' },
+      { name: 'run', value: 'id', summary: 'Of a workflow run, with how its tasks stand' },
       { name: 'as', value: 'format', choices: graphFormats, summary: 'How it is drawn; `text` if left out' },
     ],
     examples: [
       { words: 'In the terminal', command: 'belfry workflow graph -f nightly.yaml' },
       { words: 'What is stored', command: 'belfry workflow graph nightly' },
+      {
+        words: 'With the states of a run',
+        command: 'belfry workflow graph --run 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
+      },
       { words: 'For a web page', command: 'belfry workflow graph -f nightly.yaml --as svg' },
     ],
     run: graph,

@@ -4,7 +4,9 @@
  */
 import type { WorkflowRun, WorkflowRunSummary, WorkflowRunTask } from '@belfry/contract'
 import type { Column, Shape } from './printer.ts'
+import type { Clock } from './times.ts'
 import { timeWithDistance } from './times.ts'
+import { waitWords } from './workflow-decision-shapes.ts'
 
 const columns: readonly Column<WorkflowRunSummary>[] = [
   { title: 'ID', cell: (run) => run.id },
@@ -28,10 +30,30 @@ export const workflowRunShape: Shape<WorkflowRun> = {
     ['Workflow', run.workflow],
     ['Version', String(run.version)],
     ['State', run.state],
+    ...originFields(run, clock),
     ['Tasks', countWords(run)],
+    ...(run.parentId === null ? [] : [['Task of', run.parentId] as const]),
+    ...(run.priority === null ? [] : [['Priority', String(run.priority)] as const]),
     ['Begun', timeWithDistance(run.createdAt, clock)],
     ['Ended', run.endedAt === null ? '-' : timeWithDistance(run.endedAt, clock)],
+    ...(run.output === null ? [] : [['Output', JSON.stringify(run.output)] as const]),
+    ...(run.note === null ? [] : [['Note', run.note] as const]),
   ],
+}
+
+/** What began it, and the times that it is for. */
+function originFields(
+  { source, scheduledFor, dataInterval, triggeredBy }: WorkflowRun,
+  clock: Clock,
+): (readonly [string, string])[] {
+  const from = dataInterval?.start ?? null
+  return [
+    ['Begun by', triggeredBy === null ? source : `${source} ${triggeredBy}`],
+    ...(scheduledFor === null ? [] : [['Planned for', timeWithDistance(scheduledFor, clock)] as const]),
+    ...(dataInterval === null
+      ? []
+      : [['Data of', `${from ?? 'the beginning'} to ${dataInterval.end}`] as const]),
+  ]
 }
 
 const countWords = ({ taskCounts }: WorkflowRun): string =>
@@ -47,7 +69,7 @@ export const workflowRunTaskShape: Shape<WorkflowRunTask> = {
     { title: 'ITEMS', cell: itemWords, align: 'right' },
     { title: 'RUNS', cell: (task) => String(task.runs), align: 'right' },
     { title: 'NEWEST RUN', cell: (task) => task.runId ?? '-' },
-    { title: 'WHY', cell: (task) => task.note ?? '', flexible: true },
+    { title: 'WHY', cell: (task) => task.note ?? (task.wait && waitWords(task.wait)) ?? '', flexible: true },
   ],
   fields: () => [],
 }

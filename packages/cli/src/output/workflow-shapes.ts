@@ -53,7 +53,7 @@ function taskWords(task: WorkflowTask): string {
     ...(task.when === undefined ? [] : ['when']),
     ...(task.forEach === undefined && task.matrix === undefined ? [] : ['for each']),
     ...(task.allowFailure ? ['may fail'] : []),
-    ...(task.teardownOf === undefined ? [] : [`teardown of ${task.teardownOf}`]),
+    ...(task.teardownOf === undefined ? [] : [`teardown of ${[task.teardownOf].flat().join(', ')}`]),
   ]
   return `${task.id}: ${words.join(', ')}`
 }

@@ -11,9 +11,11 @@
  * so a circle cannot be written.
  */
 import type {
+  AtLimit,
   Condition,
   EndedTaskState,
   FailFastMode,
+  InputSchema,
   JsonValue,
   RetryPolicy,
   TriggerRule,
@@ -22,20 +24,33 @@ import type {
 import { BelfryError, workflowFileSchema } from '@belfry/contract'
 import type { AnyJob, Job } from '../functions/define-job.ts'
 import type { OutputOf, StandardSchema } from '../functions/standard-schema.ts'
-import { compileInput } from './compile-input.ts'
+import { type CompiledInput, compileInput } from './compile-input.ts'
 import { makeRef, type Mapped, type Ref, type RunField, sourceOf } from './refs.ts'
+import { type WaitingTasks, waitingTasks } from './waits.ts'
 
-export interface WorkflowOptions<In extends StandardSchema | undefined> {
+export interface WorkflowOptions<
+  In extends StandardSchema | undefined,
+  Out extends StandardSchema | undefined = undefined,
+> {
   readonly name: string
   readonly description?: string
   /** Of a run; for types. */
   readonly input?: In
+  /** Of a run, see `output` of the builder; for types. */
+  readonly output?: Out
   /** JSON Schema of the input of a run, for the server. */
-  readonly inputSchema?: JsonValue
+  readonly inputSchema?: InputSchema
   readonly failFast?: FailFastMode
   readonly timeoutMs?: number
   readonly priority?: number
+  /** How many runs at once: of all, or of those with the same value at `key` of their input. */
+  readonly concurrency?: ConcurrencyOption
 }
+
+type ConcurrencyOption = (
+  | { readonly limit: number }
+  | { readonly key: string; readonly keyLimit?: number }
+) & { readonly onLimit?: AtLimit }
 
 /** A task, whatever it answers. */
 export interface AnyTask {
@@ -81,7 +96,7 @@ export type AddTask = <Input, Result>(
   ...rest: Arguments<Input, TaskOptions>
 ) => Task<Result>
 
-export interface WorkflowBuilder<Input> {
+export interface WorkflowBuilder<Input, Output = JsonValue> extends WaitingTasks {
   readonly input: Ref<Input>
   /** Of the workflow run. The times are those of its schedule, absent where there is none. */
   readonly run: { readonly [Field in RunField]: Ref<string> }
@@ -98,33 +113,43 @@ export interface WorkflowBuilder<Input> {
   readonly onFailure: AddTask
   /** Runs last, however the rest ended: a task of `finally`. */
   readonly onEnd: AddTask
+  /** What a run that succeeded gives. */
+  readonly output: (value: Mapped<Output>) => void
 }
 
-export interface Workflow<Input> {
+export interface Workflow<Input, Output = unknown> {
   readonly name: string
   /** As a file has it. */
   readonly file: WorkflowFile
   /** The jobs that it runs, each once. */
   readonly jobs: readonly AnyJob[]
   /** For the compiler only. */
-  readonly types?: { readonly input: Input }
+  readonly types?: { readonly input: Input; readonly output: Output }
 }
 
 type RunInput<In> = In extends StandardSchema ? OutputOf<In> : JsonValue
 type Part = 'tasks' | 'onFailure' | 'finally'
-type Drafts = { readonly [P in Part]: object[] }
+type Drafts = { readonly [P in Part]: object[] } & { output?: CompiledInput }
 
 /** Throws `invalid_request`, with a pointer to what does not fit. */
-export function defineWorkflow<In extends StandardSchema | undefined = undefined>(
-  options: WorkflowOptions<In>,
-  build: (workflow: WorkflowBuilder<RunInput<In>>) => void,
-): Workflow<RunInput<In>> {
-  const { name, description, inputSchema, failFast, timeoutMs, priority } = options
-  const fields = { name, description, inputSchema, failFast, timeoutMs, priority }
+export function defineWorkflow<
+  In extends StandardSchema | undefined = undefined,
+  Out extends StandardSchema | undefined = undefined,
+>(
+  options: WorkflowOptions<In, Out>,
+  build: (workflow: WorkflowBuilder<RunInput<In>, RunInput<Out>>) => void,
+): Workflow<RunInput<In>, RunInput<Out>> {
+  const { name, description, inputSchema, failFast, timeoutMs, priority, concurrency } = options
+  const fields = { name, description, inputSchema, failFast, timeoutMs, priority, concurrency }
   const drafts: Drafts = { tasks: [], onFailure: [], finally: [] }
   const jobs = new Set<AnyJob>()
   build(builderOf(drafts, jobs))
-  const parsed = workflowFileSchema.safeParse({ ...fields, ...drafts })
+  const { output, ...tasks } = drafts
+  const outputFields = output && {
+    outputFrom: output.mappings,
+    ...(output.constant === undefined ? {} : { output: output.constant }),
+  }
+  const parsed = workflowFileSchema.safeParse({ ...fields, ...tasks, ...outputFields })
   if (parsed.success) return { name, file: parsed.data, jobs: [...jobs] }
   const errors = parsed.error.issues.map(({ path, message }) => {
     return { pointer: path.map((part) => `/${String(part)}`).join(''), message }
@@ -133,19 +158,20 @@ export function defineWorkflow<In extends StandardSchema | undefined = undefined
   throw new BelfryError('invalid_request', `The workflow cannot be defined like this: ${words}.`, { errors })
 }
 
-function builderOf<Input>(drafts: Drafts, jobs: Set<AnyJob>): WorkflowBuilder<Input> {
+function builderOf<Input, Output>(drafts: Drafts, jobs: Set<AnyJob>): WorkflowBuilder<Input, Output> {
   const ids = new Set<string>()
 
   function add<Result>(
     part: Part,
     id: string,
-    job: AnyJob,
+    body: AnyJob | object,
     options: TaskOptions & { readonly input?: unknown },
     more: { readonly fields?: object; readonly needs?: readonly string[] } = {},
   ): Task<Result> {
     if (ids.has(id)) throw takenId(id)
     ids.add(id)
-    jobs.add(job)
+    const job = isJob(body) ? body : undefined
+    if (job !== undefined) jobs.add(job)
     const { needs = [], teardownOf, input, timeoutMs, ...fields } = options
     const { constant, mappings, tasks } = compileInput(input, `the task "${id}"`)
     const all = new Set([...needs.map((task) => task.id), ...tasks, ...(more.needs ?? [])])
@@ -153,7 +179,7 @@ function builderOf<Input>(drafts: Drafts, jobs: Set<AnyJob>): WorkflowBuilder<In
       ...fields,
       ...more.fields,
       id,
-      job: job.name,
+      ...(job === undefined ? body : { job: job.name }),
       needs: [...all],
       inputFrom: mappings,
       ...(constant === undefined ? {} : { input: constant }),
@@ -172,7 +198,11 @@ function builderOf<Input>(drafts: Drafts, jobs: Set<AnyJob>): WorkflowBuilder<In
     (id, job, ...[options]) =>
       add(part, id, job as AnyJob, options ?? {})
   return {
+    ...waitingTasks((id, body, options, takes = []) => add('tasks', id, body, options, { needs: takes })),
     input: makeRef({ origin: { kind: 'input', path: '' } }),
+    output(value) {
+      drafts.output = compileInput(value, 'the run, its output,')
+    },
     run: runRefs(),
     task: adds('tasks'),
     onFailure: adds('onFailure'),
@@ -198,6 +228,8 @@ function builderOf<Input>(drafts: Drafts, jobs: Set<AnyJob>): WorkflowBuilder<In
     },
   }
 }
+
+const isJob = (body: AnyJob | object): body is AnyJob => 'name' in body
 
 function runRefs(): WorkflowBuilder<unknown>['run'] {
   const ref = (field: RunField): Ref<string> => makeRef({ origin: { kind: 'run', field } })

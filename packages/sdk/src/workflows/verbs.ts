@@ -6,7 +6,7 @@ import type { Act, Change, Create, Get, List } from '../client-verbs.ts'
 import { shapes } from '../client-verbs.ts'
 import type { Listing } from '../listing.ts'
 import type { Requester } from '../requester.ts'
-import type { AnswerOf, CallOptions, ItemOf, QueryOf } from '../route-types.ts'
+import type { AnswerOf, BodyOf, CallOptions, ChangeOptions, ItemOf, QueryOf } from '../route-types.ts'
 
 export interface WorkflowVerbs {
   /** Makes the one of this name, or gives it a new version where it differs. */
@@ -32,6 +32,47 @@ export interface WorkflowRunVerbs {
   tasks(id: string, options?: CallOptions): Promise<AnswerOf<'workflowRunTasks'>>
   /** What waits ends, what runs is asked to; clean-up runs. */
   readonly cancel: Change<'workflowRunCancel'>
+  /** Approves a task that waits for it; how it ends comes back. */
+  approve(
+    id: string,
+    body: BodyOf<'workflowRunApprove'>,
+    options?: ChangeOptions,
+  ): Promise<AnswerOf<'workflowRunApprove'>>
+  reject(
+    id: string,
+    body: BodyOf<'workflowRunReject'>,
+    options?: ChangeOptions,
+  ): Promise<AnswerOf<'workflowRunReject'>>
+  /** Ends what waits for it, now or later, with its payload. */
+  signal(
+    id: string,
+    body: BodyOf<'workflowRunSignal'>,
+    options?: ChangeOptions,
+  ): Promise<AnswerOf<'workflowRunSignal'>>
+  /** Tasks of all workflow runs that wait for an approval. */
+  readonly approvals: List<'approvalList'>
+  /** Parts of it again: what failed and all that depends on it, if nothing else is said. */
+  readonly rerun: Change<'workflowRunRerun'>
+  /** Sets tasks to a state; what could not run because of them comes back to life. */
+  mark(
+    id: string,
+    body: BodyOf<'workflowRunMark'>,
+    options?: ChangeOptions,
+  ): Promise<AnswerOf<'workflowRunMark'>>
+  /** Of tasks that wait, this once. */
+  skip(
+    id: string,
+    body: BodyOf<'workflowRunSkip'>,
+    options?: ChangeOptions,
+  ): Promise<AnswerOf<'workflowRunSkip'>>
+  /** What holds it, or a task of it; or why it ended so. */
+  explain(
+    id: string,
+    query?: QueryOf<'workflowRunExplain'>,
+    options?: CallOptions,
+  ): Promise<AnswerOf<'workflowRunExplain'>>
+  /** What was done to it by hand, newest first. */
+  readonly history: Get<'workflowRunHistory'>
 }
 
 export function workflowsOf(requester: Requester): WorkflowVerbs {
@@ -55,5 +96,15 @@ export function workflowRunsOf(requester: Requester): WorkflowRunVerbs {
     get: get('workflowRunGet'),
     tasks: (id, options = {}) => requester.request('workflowRunTasks', { ...options, params: { id } }),
     cancel: change('workflowRunCancel'),
+    approve: change('workflowRunApprove'),
+    reject: change('workflowRunReject'),
+    signal: change('workflowRunSignal'),
+    approvals: (query, options = {}) => list('approvalList', query, options),
+    rerun: change('workflowRunRerun'),
+    mark: change('workflowRunMark'),
+    skip: change('workflowRunSkip'),
+    explain: (id, query, options = {}) =>
+      requester.request('workflowRunExplain', { ...options, params: { id }, query }),
+    history: get('workflowRunHistory'),
   }
 }

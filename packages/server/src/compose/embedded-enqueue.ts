@@ -4,6 +4,7 @@
  */
 import type { JsonValue, RunCreate, RunReceipt } from '@belfry/contract'
 import { BelfryError, jsonSchema, runCreateSchema } from '@belfry/contract'
+import { checkDependencies } from '../engine/catalog/asked-dependencies.ts'
 import { askedRun } from '../engine/catalog/asked-run.ts'
 import type { AskedRun, EnqueuedRun, EnqueueParts } from '../engine/catalog/enqueuer.ts'
 import { enqueueRuns } from '../engine/catalog/enqueuer.ts'
@@ -54,7 +55,8 @@ export function createEmbeddedEnqueue(
   ): Promise<readonly RunReceipt[]> {
     const { template, nowMs } = await look(job)
     const wanted = asked(template, nowMs)
-    const work = (intake: RunIntake, known: EnqueueParts['tags']) => {
+    const work = async (intake: RunIntake, known: EnqueueParts['tags']) => {
+      await checkDependencies(intake, wanted, { nowMs, retentionDays })
       const parts: EnqueueParts = { intake, ids, tags: known, tenantId, nowMs }
       return enqueueRuns(parts, wanted)
     }

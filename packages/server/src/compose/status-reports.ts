@@ -6,12 +6,14 @@ import { shardCount } from '../domain/shard.ts'
 import type { ZoneDataOnDisk, ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
 import { readDatabaseFacts, readOpenReplans, readSchemaVersion } from '../postgres/health.ts'
+import { createPostgresWorkflowResolving } from '../postgres/workflow-resolving.ts'
 import { readNewestZoneData } from '../postgres/zone-records.ts'
 import type { Finding, StatusReport } from '../telemetry/ops-server.ts'
 import type { Engine } from './engine.ts'
 import { zoneFinding } from './zone-finding.ts'
 
 const alarmingSkewMs = 1_000
+const alarmingBacklogMs = 60_000
 
 export interface StatusParts {
   readonly db: Database
@@ -41,6 +43,7 @@ export function statusReports({ db, engine, zones, zonesOnDisk }: StatusParts): 
         return zoneFinding({ zones, onDisk: zonesOnDisk(), newestOnRecord, verdict })
       },
     },
+    { name: 'workflows', report: () => workflowsFinding(db) },
     { name: 'replans', report: () => replansFinding(db) },
     { name: 'clock_skew', report: () => skewFinding(engine.databaseClock.skewMs()) },
   ]
@@ -69,6 +72,18 @@ function workerFinding(worker: StatusParts['engine']['worker']): Finding {
   if (facts.sessionId !== null) return ok(facts)
   const message =
     'This worker has no session, so it claims nothing; it opens one as soon as the database answers.'
+  return { status: 'warn', message, facts }
+}
+
+/** Of all resolvers together, so that it tells of it too where there is none. */
+async function workflowsFinding(db: Database): Promise<Finding> {
+  const { events, oldestMs, alive } = await createPostgresWorkflowResolving(db).backlog()
+  const facts = { alive, eventsWaiting: events, oldestWaitsMs: Math.round(oldestMs) }
+  if (oldestMs < alarmingBacklogMs) return ok(facts)
+  const message =
+    'What happened to workflow runs waits to be taken in, the oldest for ' +
+    `${Math.round(oldestMs / 1_000)} s; ` +
+    'see that a process with the role resolver or scheduler runs, and what it logs.'
   return { status: 'warn', message, facts }
 }
 

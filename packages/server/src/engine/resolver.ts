@@ -1,41 +1,49 @@
 /**
  * Moves workflow runs on: takes in what happened to them and starts what follows.
  *
- *   round: lock workflow runs that have something to do (others pass over them) ─► take their events ─►
- *          decide (workflow-step.ts) ─► write states, runs, cancels: one transaction ─► hints ─► again, until
- *          nothing is left
+ *   round: the bus hands over workflow runs that have something to do (others pass over them), with their
+ *          events ─► decide (workflow-step.ts) ─► write states, runs, cancels: one transaction ─► hints ─►
+ *          again, until nothing is left
  *
  * Any number of resolvers may run: a workflow run is moved on by one at a time, and what one has taken in is
- * gone for the others. A round begins with a hint (a run of a task ended, a workflow run was asked for), and
- * by itself: each second while workflow runs came up lately, each ten seconds otherwise. Every minute it
- * looks for ends that nobody told of.
+ * gone for the others. A round begins when something comes (a run of a task ended, a workflow run was asked
+ * for), and by itself: each second while workflow runs came up lately, each ten seconds otherwise. Every
+ * minute it looks for what nobody told of.
+ *
+ * A workflow run that cannot be moved on holds up no other: a round that fails by what is in it is done again
+ * with one workflow run at a time, and the one at fault rests for a growing time.
  */
 import type { Clock } from '../ports/clock.ts'
-import { laneOf, routeOf } from '../domain/route.ts'
+import type { EventBus } from '../ports/event-bus.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
-import type {
-  LockedWorkflowRun,
-  NewTaskRun,
-  ResolvingTx,
-  TaskTemplate,
-  WorkflowResolving,
-} from '../ports/workflow-runs.ts'
-import type { TaskJob } from '../ports/workflows.ts'
+import type { WorkflowBacklog, WorkflowResolving } from '../ports/workflow-runs.ts'
+import { createBackOff, type BackOff } from './back-off.ts'
+import { backfillHint } from './backfill-hints.ts'
 import type { FairTags } from './fair-tags.ts'
+import { isFaultOfRows } from './isolate-fault.ts'
 import { createLoop } from './loop.ts'
+import {
+  mostEvents,
+  mostRuns,
+  resolveRound,
+  type RoundOutcome,
+  type RoundParts,
+  UnknownLanes,
+} from './resolver-round.ts'
 import { settledWithin } from './within.ts'
-import { type CompiledWorkflow, createWorkflowPlans, type WorkflowPlans } from './workflow-plans.ts'
-import { type Stepped, stepWorkflow } from './workflow-step.ts'
+import { createWorkflowPlans } from './workflow-plans.ts'
+import { createDueWaits } from './workflow-timers.ts'
+import { pauseFailed } from './workflow-turns.ts'
 
-const batchSize = 50
 const busyPollMs = 1_000
 const idlePollMs = 10_000
 const busyForMs = 30_000
 const mendMs = 60_000
+const busyCountMs = 5_000
 const stopWithinMs = 2_000
 const maxLanes = 1_000
 
@@ -43,7 +51,8 @@ export interface ResolverOptions {
   readonly clock: Clock
   readonly random: Random
   readonly events: EventSink
-  readonly resolving: WorkflowResolving
+  readonly bus: EventBus
+  readonly resolving: Pick<WorkflowResolving, 'mend' | 'backlog' | 'endDue' | 'nextDueMs' | 'pauseFailing'>
   readonly ids: Ids
   readonly hints: Hints
   readonly tags: Pick<FairTags, 'ready' | 'next'>
@@ -52,35 +61,40 @@ export interface ResolverOptions {
 export interface Resolver extends Service {
   /** Rounds until nothing is to be done; answers how many workflow runs were moved on. */
   readonly runOnce: () => Promise<number>
+  /** As of its last look: some seconds ago while it has something to do, else a minute at most. */
+  readonly stats: () => WorkflowBacklog
 }
 
 /** What a round did, to be made known after its commit. */
-interface Round {
-  readonly moved: number
-  readonly startedByQueue: ReadonlyMap<string, number>
-  readonly sessions: ReadonlySet<string>
-}
-
-/** Tags of these lanes are not known here yet; asking for them may need a connection of its own. */
-class UnknownLanes extends Error {
-  readonly lanes: readonly string[]
-  constructor(lanes: readonly string[]) {
-    super('Tags of lanes are to be read first.')
-    this.lanes = lanes
-  }
-}
+type Round = RoundOutcome & { readonly durationMs: number }
 
 interface State {
   readonly options: ResolverOptions
-  readonly plans: WorkflowPlans
+  readonly parts: RoundParts
   readonly lanes: Set<string>
+  /** Workflow runs that could not be moved on, and when each is tried again. */
+  readonly failing: BackOff
+  readonly failingIds: Set<string>
+  /** So many rounds are for one workflow run each: one of those that came together is at fault. */
+  singleRounds: number
 }
 
 export function createResolver(options: ResolverOptions): Resolver {
-  const { clock, random, hints } = options
-  const state: State = { options, plans: createWorkflowPlans(), lanes: new Set() }
+  const { clock, random, bus, resolving } = options
+  const lanes = new Set<string>()
+  const timers = createDueWaits(clock, resolving)
+  const state: State = {
+    options,
+    parts: { ids: options.ids, tags: options.tags, plans: createWorkflowPlans(), timers, lanes },
+    lanes,
+    failing: createBackOff(clock, random),
+    failingIds: new Set(),
+    singleRounds: 0,
+  }
+  let backlog: WorkflowBacklog = { events: 0, oldestMs: 0, alive: 0 }
   let busyUntilMs = 0
   let mendAtMs = 0
+  let countAtMs = 0
   let unsubscribe: (() => void) | undefined
   const loop = createLoop({
     name: 'resolver',
@@ -89,21 +103,39 @@ export function createResolver(options: ResolverOptions): Resolver {
     events: options.events,
     async round(signal) {
       if (clock.monotonicMs() >= mendAtMs) {
-        await options.resolving.mend()
+        const count = await resolving.mend()
+        if (count > 0) options.events.emit('workflow_events_found', { count })
         mendAtMs = clock.monotonicMs() + mendMs
       }
-      if ((await workOff(state, signal)) > 0) busyUntilMs = clock.monotonicMs() + busyForMs
+      await timers.end()
+      const moved = await workOff(state, ({ more }) => more && !signal.aborted)
+      if (moved > 0) {
+        busyUntilMs = clock.monotonicMs() + busyForMs
+        countAtMs = Math.min(countAtMs, clock.monotonicMs() + busyCountMs)
+      }
+      if (clock.monotonicMs() >= countAtMs) {
+        backlog = await resolving.backlog()
+        // what others have now comes back if they die
+        if (backlog.events > 0) busyUntilMs = clock.monotonicMs() + busyForMs
+        const isBusy = clock.monotonicMs() < busyUntilMs
+        countAtMs = clock.monotonicMs() + (isBusy ? busyCountMs : mendMs)
+        // or it is of what is over, and others wait behind it
+        if (backlog.events > 0 && moved === 0) mendAtMs = Math.min(mendAtMs, countAtMs)
+      }
       const pollMs = clock.monotonicMs() < busyUntilMs ? busyPollMs : idlePollMs
-      return pollMs * (0.9 + random.next() / 5)
+      const jitteredMs = pollMs * (0.9 + random.next() / 5)
+      return Math.min(jitteredMs, state.failing.nextMs() ?? pollMs, timers.remainingMs())
     },
   })
   return {
     name: loop.name,
-    runOnce: () => workOff(state),
+    async runOnce() {
+      await timers.end('now')
+      return workOff(state, ({ moved, more }) => moved > 0 || more)
+    },
+    stats: () => backlog,
     async start() {
-      unsubscribe = hints.subscribe(({ topic }) => {
-        if (topic === 'workflows') loop.wake()
-      })
+      unsubscribe = bus.onArrival(() => loop.wake())
       await loop.start()
     },
     async stop() {
@@ -114,100 +146,79 @@ export function createResolver(options: ResolverOptions): Resolver {
   }
 }
 
-async function workOff(state: State, signal?: AbortSignal): Promise<number> {
-  let moved = 0
-  while (signal?.aborted !== true) {
+async function workOff(state: State, goesOn: (round: Round) => boolean): Promise<number> {
+  for (let moved = 0; ; ) {
     const round = await roundOf(state)
     moved += round.moved
     tell(state.options, round)
-    if (round.moved === 0) break
+    await pauseFailed(state.options, round.aftermath)
+    if (!goesOn(round)) return moved
   }
-  return moved
 }
 
 async function roundOf(state: State): Promise<Round> {
-  const { resolving, tags } = state.options
+  const { bus, clock, tags } = state.options
   for (;;) {
+    const without = [...state.failingIds].filter((id) => !state.failing.isDue(id))
+    const runs = state.singleRounds > 0 ? 1 : mostRuns
+    let ids: readonly string[] = []
     try {
       await tags.ready(state.lanes)
-      return await resolving.within((tx) => roundWithin(state, tx))
+      const startedMs = clock.monotonicMs()
+      const round = await bus.deliver({ runs, events: mostEvents, without }, (due, tx) => {
+        ids = due.runs.map(({ id }) => id)
+        return resolveRound(state.parts, due, tx)
+      })
+      forgive(state, ids, without)
+      const durationMs = clock.monotonicMs() - startedMs
+      const more = round.more || (state.singleRounds > 0 && round.moved > 0)
+      return { ...round, more, durationMs, waitsMs: round.waitsMs.map((waitedMs) => waitedMs + durationMs) }
     } catch (error) {
-      if (!(error instanceof UnknownLanes)) throw error
-      if (state.lanes.size > maxLanes) state.lanes.clear()
-      for (const lane of error.lanes) state.lanes.add(lane)
+      if (error instanceof UnknownLanes) {
+        if (state.lanes.size > maxLanes) state.lanes.clear()
+        for (const lane of error.lanes) state.lanes.add(lane)
+      } else if (!blame(state, ids, error)) throw error
     }
   }
 }
 
-async function roundWithin(state: State, tx: ResolvingTx): Promise<Round> {
-  const { runs, events } = await tx.lockDue(batchSize)
-  const wanted: { run: LockedWorkflowRun; compiled: CompiledWorkflow; stepped: Stepped }[] = []
-  for (const run of runs) {
-    const key = `${run.workflowId}:${run.version}`
-    const compiled = await state.plans.load(key, () => tx.version(run))
-    if (compiled === undefined) throw new Error(`There is no version ${run.version} of ${run.workflowId}.`)
-    const its = events.filter((event) => event.workflowRunId === run.id)
-    const stepped = await stepWorkflow(run, compiled, its, (tasks) => tx.outputs(run, tasks))
-    wanted.push({ run, compiled, stepped })
-  }
-  const starts = await newRuns(state, tx, wanted)
-  const sessions = new Set<string>()
-  for (const { stepped } of wanted) await tx.save(stepped.saved, stepped.endedRunIds)
-  await tx.start(starts)
-  for (const { run, stepped } of wanted)
-    for (const session of await tx.cancel(run.id, stepped.cancels)) sessions.add(session)
-  const startedByQueue = new Map<string, number>()
-  for (const { queue } of starts) startedByQueue.set(queue, (startedByQueue.get(queue) ?? 0) + 1)
-  return { moved: runs.length, startedByQueue, sessions }
-}
-
-const keyOf = ({ jobId, version }: TaskJob): string => `${jobId}:${version ?? ''}`
-
-async function newRuns(
-  { options: { ids, tags }, lanes }: State,
-  tx: ResolvingTx,
-  wanted: readonly { run: LockedWorkflowRun; compiled: CompiledWorkflow; stepped: Stepped }[],
-): Promise<NewTaskRun[]> {
-  const all = wanted.flatMap(({ run, compiled, stepped }) =>
-    stepped.starts.map((start) => ({ run, compiled, start, job: compiled.taskJobs[start.task] })),
-  )
-  if (all.length === 0) return []
-  const jobs = new Map(all.flatMap(({ job }) => (job === undefined ? [] : [[keyOf(job), job] as const])))
-  const found = new Map((await tx.templates([...jobs.values()])).map((each) => [keyOf(each), each]))
-  const nowMs = await tx.nowMs()
-  const placed = all.map(({ run, compiled, start, job }) => {
-    const template = found.get(job === undefined ? '' : keyOf(job))
-    if (template === undefined) throw new Error(`A task of the workflow run ${run.id} has no job.`)
-    return { run, start, template, ...placeOf(compiled, start.task, template, run.tenantId) }
+/** False where the error is no fault of what the round was to move on. */
+function blame(state: State, ids: readonly string[], error: unknown): boolean {
+  const [id] = ids
+  if (id === undefined || !isFaultOfRows(error)) return false
+  state.singleRounds = ids.length > 1 ? ids.length : Math.max(0, state.singleRounds - 1)
+  if (ids.length > 1) return true
+  state.failingIds.add(id)
+  const message = `The workflow run ${id} cannot be moved on; cancel it, or look at the cause. Others go on.`
+  state.options.events.emit('role_failed', {
+    role: 'resolver',
+    error: new Error(message, { cause: error }),
+    retryInMs: state.failing.failed(id),
   })
-  const unknown = [...new Set(placed.map(({ lane }) => lane))].filter((lane) => !lanes.has(lane))
-  if (unknown.length > 0) throw new UnknownLanes(unknown)
-  return placed.map(({ run, start, template, queue, priority, lane }) => ({
-    ...start,
-    id: ids.uuidv7(Math.floor(nowMs)),
-    workflowRunId: run.id,
-    tenantId: run.tenantId,
-    template,
-    queue,
-    priority,
-    tag: tags.next({ queue: lane, tenantId: run.tenantId, weight: template.tenantWeight, priority }),
-  }))
+  return true
 }
 
-/** What the task says goes before what its job says; the priority of the workflow stands between them. */
-function placeOf(compiled: CompiledWorkflow, task: number, { definition }: TaskTemplate, tenantId: string) {
-  const said = compiled.tasks[task]
-  const queue = said?.queue ?? definition.queue
-  const ownPriority = compiled.priority === 0 ? definition.priority : compiled.priority
-  const lane = laneOf(queue, routeOf(definition.handler, tenantId))
-  return { queue, priority: said?.priority ?? ownPriority, lane }
+/** Those that rested and did not fail again: they were moved on, here or by another, or are over. */
+function forgive(state: State, ids: readonly string[], resting: readonly string[]): void {
+  const single = state.singleRounds > 0
+  state.singleRounds = ids.length === 0 ? 0 : Math.max(0, state.singleRounds - 1)
+  if (single || state.failingIds.size === resting.length) return
+  for (const id of state.failingIds) {
+    if (resting.includes(id)) continue
+    state.failingIds.delete(id)
+    state.failing.succeeded(id)
+  }
 }
 
 /** A hint to workers, of what was committed. */
-function tell({ events, hints }: ResolverOptions, { startedByQueue, sessions }: Round): void {
+function tell({ events, hints }: ResolverOptions, round: Round): void {
+  const { moved, startedByQueue, sessions, endedByState, waitsMs, durationMs } = round
+  if (moved > 0)
+    events.emit('workflows_moved', { moved, ended: Object.fromEntries(endedByState), waitsMs, durationMs })
   for (const [queue, count] of startedByQueue) {
     events.emit('runs_enqueued', { count, queue, source: 'workflow' })
     hints.publish({ topic: 'ready', key: queue })
   }
   for (const session of sessions) hints.publish({ topic: 'cancel', key: session })
+  for (const scheduleId of round.aftermath.backfilled) hints.publish(backfillHint(scheduleId))
 }

@@ -1,9 +1,10 @@
 /**
  * Tells of what the ends of runs have let go. Schedulers: of runs that now wait for their next attempt, or no
- * longer for another run; they read ahead, and would see them late otherwise. Resolvers: of runs of tasks.
+ * longer for another run; they read ahead, and would see them late otherwise. Resolvers: of runs of tasks,
+ * and of runs on which others depend.
  * Gatekeepers: of limits that have room.
  */
-import { shardOf, workflowShard } from '../domain/shard.ts'
+import { dependencyShard, shardOf, workflowShard } from '../domain/shard.ts'
 import type { Hint, Hints } from '../ports/hints.ts'
 import type { AppliedEnd, LetGo } from '../ports/run-store.ts'
 
@@ -19,7 +20,7 @@ export function hintTimers(
 }
 
 export function hintOfShard(shard: number): Hint {
-  return shard === workflowShard
-    ? { topic: 'workflows', key: 'any' }
-    : { topic: 'timers', key: String(shard) }
+  if (shard === workflowShard) return { topic: 'workflows', key: 'any' }
+  if (shard === dependencyShard) return { topic: 'dependencies', key: 'any' }
+  return { topic: 'timers', key: String(shard) }
 }

@@ -6,9 +6,11 @@
  *   events ─► applyEnds ─► commands ─► inputs, items ─► runs, or an end without a run ─► commands ─► …
  *
  * A mapped task with a limit of concurrency starts its next item when one ends: `launched` counts those that
- * were given a run, in their order.
+ * were given a run, in their order. And no more than `mostStarts` runs begin at once: what is left waits for
+ * the next round, so that workers need not wait until ten thousand runs are written.
  */
 import type { JsonValue, TaskState, WorkflowTask } from '@belfry/contract'
+import { dropWorkflow } from '../domain/workflow/drop.ts'
 import type { PlannedTask } from '../domain/workflow/plan.ts'
 import {
   applyEnds,
@@ -22,9 +24,22 @@ import {
   workflowRunState,
 } from '../domain/workflow/progress.ts'
 import { packItems, packStates, unpackItems, unpackStates } from '../domain/workflow/stored-states.ts'
-import { type InputFacts, inputOfTask, itemsOfTask } from '../domain/workflow/task-input.ts'
-import type { LockedWorkflowRun, SavedProgress, TaskOutput, WorkflowEvent } from '../ports/workflow-runs.ts'
+import { type InputFacts, inputOfTask, itemsOfTask, outputOfRun } from '../domain/workflow/task-input.ts'
+import { untilOf, waitOfTask } from '../domain/workflow/task-wait.ts'
+import type { BegunWith, LockedWorkflowRun, SavedProgress, WorkflowEvent } from '../ports/workflow-runs.ts'
+import type { SubWorkflow } from '../ports/workflow-waits.ts'
+import type { GatePlace } from './workflow-gates.ts'
+import { choiceOf, type FetchOutputs, outputsOf, type TaskOutputs } from './workflow-outputs.ts'
 import type { CompiledWorkflow } from './workflow-plans.ts'
+import {
+  childOfTask,
+  type SubWorkflows,
+  subWorkflowsOf,
+  type WantedChild,
+  type WantedWait,
+} from './workflow-waits.ts'
+
+const mostStarts = 2_000
 
 export interface WantedTaskRun {
   readonly task: number
@@ -35,136 +50,199 @@ export interface WantedTaskRun {
 export interface Stepped {
   readonly saved: SavedProgress
   readonly starts: readonly WantedTaskRun[]
+  readonly waits: readonly WantedWait[]
+  readonly children: readonly WantedChild[]
   readonly cancels: readonly number[]
-  /** Runs whose ends were taken in. */
-  readonly endedRunIds: readonly string[]
+  /** What a run that is over gives. */
+  readonly output: JsonValue | undefined
+  /** Something that waits for a signal may have it. */
+  readonly signaled: boolean
+  /** There is more to start. */
+  readonly goesOn: boolean
 }
 
-type FetchOutputs = (tasks: readonly number[]) => Promise<readonly TaskOutput[]>
+export interface StepFacts {
+  readonly outputs: FetchOutputs
+  readonly begunWith: BegunWith | undefined
+  readonly subWorkflows: (ids: readonly string[]) => Promise<readonly SubWorkflow[]>
+  readonly place: GatePlace
+}
 
 interface Step {
   readonly run: LockedWorkflowRun
   readonly compiled: CompiledWorkflow
   readonly progress: WorkflowProgress
   readonly launched: Map<number, number>
+  /** Of mapped tasks: items that have yet to be given a run. */
+  readonly unlaunched: Map<number, number>
   readonly notes: Record<string, string>
-  readonly outputs: ReturnType<typeof outputsOf>
+  readonly outputs: TaskOutputs
   readonly facts: InputFacts
+  readonly subWorkflows: SubWorkflows
   readonly starts: WantedTaskRun[]
+  readonly waits: WantedWait[]
+  readonly children: WantedChild[]
   readonly cancels: Set<number>
+  goesOn: boolean
 }
 
 export async function stepWorkflow(
   run: LockedWorkflowRun,
   compiled: CompiledWorkflow,
   events: readonly WorkflowEvent[],
-  fetch: FetchOutputs,
+  given: StepFacts,
 ): Promise<Stepped> {
-  const step = openStep(run, compiled, fetch)
+  const step = openStep(run, compiled, given)
   const { progress } = step
+  const canceled = events.some(({ kind }) => kind === 'cancel')
+  if (given.place === 'waits' || given.place === 'skip') {
+    const isOver = canceled || given.place === 'skip'
+    if (isOver) dropWorkflow(progress, canceled ? 'canceled' : null)
+    return steppedOf(step, events, isOver && !canceled ? 'skipped' : undefined)
+  }
   const ends = events.flatMap((event) => (event.kind === 'end' ? [event] : []))
   const succeeded = ends.filter(({ state }) => state === 'succeeded').map(({ task }) => task)
   const choosing = succeeded.filter((task) => compiled.plan.tasks[task]?.kind !== 'task')
   const before = compiled.lookedAt.filter((task) => progress.states[task] === 'succeeded')
-  const now = compiled.lookedAt.filter((task) => succeeded.includes(task))
+  const news = new Set(succeeded)
+  const now = compiled.lookedAt.filter((task) => news.has(task))
   await step.outputs.load([...before, ...now, ...choosing])
-  if (events.some(({ kind }) => kind === 'begin') && isUnbegun(progress))
+  // at its begin, and after an act by hand: all that waits is decided; what is decided stays so
+  if (given.place === 'begin' || events.some(({ kind }) => kind === 'begin'))
     await carryOut(step, beginWorkflow(progress, { facts: step.facts }))
   await carryOut(
     step,
     applyEnds(
       progress,
-      ends.map((end): TaskEnd => ({ ...end, chosen: chosenBy(step, end.task) })),
+      ends.map((end): TaskEnd => ({ ...end, chosen: chosenBy(step, end) })),
       step.facts,
     ),
   )
-  await launchMore(
-    step,
-    ends.map(({ task }) => task),
-  )
-  const canceled = events.some(({ kind }) => kind === 'cancel')
+  await launchMore(step)
   if (canceled || run.overdue)
     await carryOut(step, stopWorkflow(progress, canceled ? 'canceled' : 'timed_out', step.facts))
+  return steppedOf(step, events, await outputOf(step))
+}
+
+type Ended = { readonly output: JsonValue | undefined } | 'skipped' | undefined
+
+function steppedOf(step: Step, events: readonly WorkflowEvent[], ended: Ended): Stepped {
+  const { progress } = step
+  const isStarted = ({ task }: { readonly task: number }): boolean => progress.states[task] === 'started'
+  const waits = step.waits.filter(isStarted)
+  const saved = savedOf(step)
   return {
-    saved: savedOf(step),
-    starts: step.starts.filter(({ task }) => progress.states[task] === 'started'),
+    saved: ended === 'skipped' ? { ...saved, state: ended } : saved,
+    starts: step.starts.filter(isStarted),
+    waits,
+    children: step.children.filter(isStarted),
     cancels: [...step.cancels],
-    endedRunIds: ends.map(({ runId }) => runId),
+    output: typeof ended === 'object' ? ended.output : undefined,
+    signaled:
+      events.some(({ kind }) => kind === 'signal') || waits.some(({ wait }) => wait.kind === 'signal'),
+    goesOn: step.goesOn && progress.turn !== null,
   }
 }
 
-function openStep(run: LockedWorkflowRun, compiled: CompiledWorkflow, fetch: FetchOutputs): Step {
+/** What a run gives that has succeeded; where it cannot be made, its notes say why. */
+async function outputOf(step: Step): Promise<Ended> {
+  const { compiled, progress, facts, notes } = step
+  const { output: base, outputFrom, plan } = compiled
+  const isGiven = base !== undefined || outputFrom.length > 0
+  if (!isGiven || workflowRunState(progress) !== 'succeeded') return undefined
+  const named = outputFrom.flatMap((mapping) => ('task' in mapping ? mapping.task : []))
+  await step.outputs.load(named.flatMap((id) => plan.byId.get(id)?.index ?? []))
+  const output = outputOfRun(base, outputFrom, facts)
+  if (output.ok) return { output: output.value }
+  notes['output'] = output.error
+  return undefined
+}
+
+function openStep(run: LockedWorkflowRun, compiled: CompiledWorkflow, given: StepFacts): Step {
   const { items, launched } = unpackItems(run.items)
   const { turn, stop } = run
   const progress = restoreProgress(compiled.plan, { states: unpackStates(run.states), items, turn, stop })
-  const outputs = outputsOf(compiled, progress, fetch)
-  const facts = { outputOf: outputs.get, input: run.input, workflowRunId: run.id }
+  const outputs = outputsOf(compiled.plan, progress, given.outputs)
+  const { begunWith } = given
+  const facts = { outputOf: outputs.get, input: begunWith?.input, workflowRunId: run.id, begunWith }
   const notes = { ...run.notes }
-  return { run, compiled, progress, launched, notes, outputs, facts, starts: [], cancels: new Set() }
-}
-
-const isUnbegun = ({ states }: WorkflowProgress): boolean =>
-  states.every((state) => state === 'waiting_for_dependencies')
-
-/** Outputs that were fetched, each once. That of a mapped task is the list of those of its items. */
-function outputsOf({ plan }: CompiledWorkflow, progress: WorkflowProgress, fetch: FetchOutputs) {
-  const known = new Map<number, JsonValue | undefined>()
-  return {
-    get: (id: string): JsonValue | undefined => {
-      const index = plan.byId.get(id)?.index ?? -1
-      return progress.states[index] === 'skipped' ? undefined : known.get(index)
-    },
-    async load(tasks: readonly number[]): Promise<void> {
-      const missing = [...new Set(tasks)].filter((task) => !known.has(task))
-      if (missing.length === 0) return
-      const found = await fetch(missing)
-      for (const task of missing) {
-        const its = found.filter((each) => each.task === task)
-        const single = its.find((each) => each.item === undefined)?.output
-        const byItem = new Map(its.map((each) => [each.item, each.output]))
-        const items = progress.items.get(task)?.map((_, item) => byItem.get(item) ?? null)
-        known.set(task, plan.tasks[task]?.mapped === true ? items : single)
-      }
-    },
+  const subWorkflows = subWorkflowsOf(compiled, given.subWorkflows)
+  const unlaunched = new Map(
+    [...items].map(([task, states]) => [task, startedFrom(states, launched.get(task) ?? states.length)]),
+  )
+  const made = {
+    subWorkflows,
+    unlaunched,
+    starts: [],
+    waits: [],
+    children: [],
+    cancels: new Set<number>(),
+    goesOn: false,
   }
+  return { run, compiled, progress, launched, notes, outputs, facts, ...made }
 }
 
-/** The children that a branch chose; none where a short circuit says that nothing follows. */
-function chosenBy({ compiled, outputs }: Step, index: number): readonly string[] | undefined {
+/** Items that have not ended, from one on. */
+function startedFrom(states: readonly TaskState[], first: number): number {
+  let count = 0
+  for (let item = first; item < states.length; item++) if (states[item] === 'started') count += 1
+  return count
+}
+
+function chosenBy(step: Step, { task: index, state }: TaskEnd): readonly string[] | undefined {
+  const { compiled, outputs, progress, notes } = step
   const task = compiled.plan.tasks[index]
-  if (task === undefined || task.kind === 'task') return undefined
-  const output = outputs.get(task.id)
-  const idOf = (child: number): string => compiled.plan.tasks[child]?.id ?? ''
-  // what is not known yet is not skipped: get() looks at states, and this one is about to succeed
-  if (task.kind === 'short_circuit') return isNothing(output) ? [] : task.children.map(idOf)
-  const named = Array.isArray(output) ? (output as readonly JsonValue[]) : [output]
-  return named.filter((each) => typeof each === 'string')
+  const chosen = task && choiceOf(compiled.plan, task, outputs.get(task.id))
+  const stray = chosen?.find((id) => !compiled.plan.byId.has(id))
+  // its run succeeded, and yet the task fails (progress.ts): here is why
+  if (stray !== undefined && state === 'succeeded' && progress.states[index] === 'started')
+    notes[String(index)] ??= `it chose "${stray}", which is no task of this workflow`
+  return chosen
 }
-
-const isNothing = (output: JsonValue | undefined): boolean =>
-  output === undefined || output === null || output === false || output === 0 || output === ''
 
 /** Turns commands into runs, and what cannot start into ends, until nothing follows. */
 async function carryOut(step: Step, commands: readonly WorkflowCommand[]): Promise<void> {
-  const { progress, compiled } = step
+  const { progress } = step
   for (let wave = commands; wave.length > 0; ) {
     const starting = wave.filter(({ kind }) => kind === 'start').map(({ task }) => task)
-    await step.outputs.load(starting.flatMap((task) => inputsOf(compiled, task)))
+    await loadFor(step, starting)
     const next: WorkflowCommand[] = []
     for (const { kind, task } of wave) {
       if (kind === 'cancel') next.push(...cancelTask(step, task))
-      else if (progress.states[task.index] === 'started') next.push(...startTask(step, task))
+      else if (progress.states[task.index] === 'started')
+        next.push(...(isFull(step) ? putOff(step, task) : startTask(step, task)))
     }
     wave = next
   }
+}
+
+const isFull = ({ starts, waits, children }: Step): boolean =>
+  starts.length + waits.length + children.length >= mostStarts
+
+/** It waits again, to be decided anew in the next round. */
+function putOff(step: Step, { index }: PlannedTask): WorkflowCommand[] {
+  step.progress.states[index] = 'waiting_for_dependencies'
+  step.goesOn = true
+  return []
+}
+
+/** What their start looks at. */
+async function loadFor(
+  { outputs, subWorkflows, compiled }: Step,
+  tasks: readonly PlannedTask[],
+): Promise<void> {
+  await outputs.load(tasks.flatMap((task) => inputsOf(compiled, task)))
+  await subWorkflows.load(tasks.map(({ index }) => index))
 }
 
 /** Tasks whose outputs a task is given. */
 function inputsOf({ tasks, plan }: CompiledWorkflow, { index }: PlannedTask): number[] {
   const task = tasks[index]
   const from = task?.forEach?.from
+  const until = task && untilOf(task)
   const named = [
     ...(from !== undefined && 'task' in from ? [from.task] : []),
+    ...(until !== undefined && 'task' in until ? [until.task] : []),
     ...(task?.inputFrom ?? []).flatMap((mapping) => ('task' in mapping ? mapping.task : [])),
   ]
   return named.flatMap((id) => plan.byId.get(id)?.index ?? [])
@@ -178,7 +256,18 @@ function startTask(step: Step, { index, mapped }: PlannedTask): WorkflowCommand[
   if (!items.ok) return fail(step, index, undefined, items.error)
   const commands = expandTask(step.progress, index, items.value.length, step.facts)
   step.launched.set(index, 0)
+  step.unlaunched.set(index, step.progress.openItems.get(index) ?? 0)
   return [...commands, ...launch(step, task, index, items.value)]
+}
+
+/** How many items may be given a run now. */
+function room(step: Step, task: WorkflowTask, index: number): number {
+  const { progress } = step
+  if (progress.states[index] !== 'started') return 0
+  const unlaunched = step.unlaunched.get(index) ?? 0
+  // those that have not ended are the ones that run and the ones that were not launched
+  const running = (progress.openItems.get(index) ?? 0) - unlaunched
+  return Math.min(unlaunched, (task.forEach?.concurrency ?? Infinity) - running)
 }
 
 /** Items that may run now are given a run each. */
@@ -188,17 +277,25 @@ function launch(
   index: number,
   items: readonly JsonValue[],
 ): WorkflowCommand[] {
-  const { progress, launched } = step
-  const most = task.forEach?.concurrency ?? items.length
   const commands: WorkflowCommand[] = []
-  for (;;) {
-    const next = launched.get(index) ?? 0
-    const states = progress.items.get(index) ?? []
-    if (next >= items.length || progress.states[index] !== 'started') return commands
-    if (states.slice(0, next).filter((state) => state === 'started').length >= most) return commands
-    launched.set(index, next + 1)
+  while (room(step, task, index) > 0) {
+    if (isFull(step)) {
+      step.goesOn = true
+      break
+    }
+    const next = nextItem(step, index)
+    step.launched.set(index, next + 1)
+    step.unlaunched.set(index, (step.unlaunched.get(index) ?? 0) - 1)
     commands.push(...startOne(step, task, index, next, items[next]))
   }
+  return commands
+}
+
+/** Of a rerun, items that are kept are passed over. */
+function nextItem({ progress, launched }: Step, index: number): number {
+  const states = progress.items.get(index) ?? []
+  const next = states.indexOf('started', launched.get(index) ?? 0)
+  return next < 0 ? states.length : next
 }
 
 function startOne(
@@ -208,9 +305,21 @@ function startOne(
   item: number | undefined,
   value: JsonValue | undefined,
 ): WorkflowCommand[] {
+  const wait = waitOfTask(task, step.facts, value)
+  if (!wait.ok) return fail(step, index, item, wait.error)
+  if (wait.value !== undefined) {
+    step.waits.push({ task: index, item, wait: wait.value })
+    return []
+  }
   const input = inputOfTask(task, step.facts, value)
   if (!input.ok) return fail(step, index, item, input.error)
-  step.starts.push({ task: index, item, input: input.value })
+  if (task.workflow === undefined) {
+    step.starts.push({ task: index, item, input: input.value })
+    return []
+  }
+  const child = childOfTask(step.run, step.subWorkflows.of(index), task, input.value)
+  if (!child.ok) return fail(step, index, item, child.error)
+  step.children.push({ task: index, item, ...child.value })
   return []
 }
 
@@ -220,16 +329,13 @@ function fail(step: Step, task: number, item: number | undefined, why: string): 
   return applyEnds(step.progress, [{ task, item, state: 'failed' }], step.facts)
 }
 
-/** Mapped tasks of which an item ended, and others wait for their turn. */
-async function launchMore(step: Step, tasks: readonly number[]): Promise<void> {
-  const { progress, compiled, launched } = step
-  for (const index of new Set(tasks)) {
+/** Mapped tasks of which items wait for their turn, which has come. */
+async function launchMore(step: Step): Promise<void> {
+  const { progress, compiled } = step
+  for (const index of progress.items.keys()) {
     const [task, planned] = [compiled.tasks[index], compiled.plan.tasks[index]]
-    const states = progress.items.get(index)
-    const waiting = states !== undefined && (launched.get(index) ?? 0) < states.length
-    if (task === undefined || planned === undefined || !waiting || progress.states[index] !== 'started')
-      continue
-    await step.outputs.load(inputsOf(compiled, planned))
+    if (task === undefined || planned === undefined || room(step, task, index) <= 0) continue
+    await loadFor(step, [planned])
     const items = itemsOfTask(task, step.facts)
     await carryOut(
       step,
@@ -245,6 +351,7 @@ function cancelTask(step: Step, { index }: PlannedTask): WorkflowCommand[] {
   const states: readonly TaskState[] = progress.items.get(index) ?? []
   const first = launched.get(index) ?? states.length
   launched.set(index, states.length)
+  step.unlaunched.set(index, 0)
   const ends = states.slice(first).map((_, offset): TaskEnd => {
     return { task: index, item: first + offset, state: 'canceled' }
   })

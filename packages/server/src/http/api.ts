@@ -46,6 +46,10 @@ import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
 import { serverEndpoints } from './routes/server.ts'
 import { workerEndpoints } from './routes/workers.ts'
+import { workflowActEndpoints } from './routes/workflow-acts.ts'
+import { workflowDecisionEndpoints } from './routes/workflow-decisions.ts'
+import { workflowExplanationEndpoints } from './routes/workflow-explanations.ts'
+import { eventEndpoints } from './routes/events.ts'
 import { workflowRunEndpoints } from './routes/workflow-runs.ts'
 import { workflowEndpoints } from './routes/workflows.ts'
 
@@ -109,6 +113,10 @@ const endpoints: Endpoints = {
   ...workerEndpoints,
   ...workflowEndpoints,
   ...workflowRunEndpoints,
+  ...eventEndpoints,
+  ...workflowActEndpoints,
+  ...workflowExplanationEndpoints,
+  ...workflowDecisionEndpoints,
 }
 
 const defaultLimits: RateLimits = {

@@ -11,9 +11,12 @@ import type {
 } from '@belfry/contract'
 import { shapesOf } from '../domain/workflow/definition.ts'
 import { unpackItems, unpackStates } from '../domain/workflow/stored-states.ts'
+import type { TaskWaitRecord } from '../ports/task-waits.ts'
 import type { TaskRuns, WorkflowRunRecord, WorkflowRunSummaryRecord } from '../ports/workflows.ts'
+import { taskWaitView } from './task-wait-views.ts'
 
 const iso = (instantMs: number): string => new Date(instantMs).toISOString()
+const isoOrNull = (instantMs: number | null): string | null => (instantMs === null ? null : iso(instantMs))
 
 export function workflowRunSummaryView(run: WorkflowRunSummaryRecord): WorkflowRunSummary {
   return {
@@ -21,8 +24,15 @@ export function workflowRunSummaryView(run: WorkflowRunSummaryRecord): WorkflowR
     workflowId: run.workflowId,
     workflow: run.workflowName,
     version: run.version,
-    source: 'manual',
-    state: run.state ?? 'running',
+    source: run.source,
+    scheduleId: run.scheduleId,
+    scheduledFor: isoOrNull(run.scheduledForMs),
+    dataInterval:
+      run.intervalEndMs === null
+        ? null
+        : { start: isoOrNull(run.intervalStartMs), end: iso(run.intervalEndMs) },
+    triggeredBy: run.causeId,
+    state: run.state ?? (run.queued ? 'pending' : 'running'),
     createdAt: iso(run.createdAtMs),
     endedAt: run.endedAtMs === null ? null : iso(run.endedAtMs),
   }
@@ -31,17 +41,27 @@ export function workflowRunSummaryView(run: WorkflowRunSummaryRecord): WorkflowR
 export function workflowRunView(run: WorkflowRunRecord): WorkflowRun {
   const taskCounts: Partial<Record<TaskState, number>> = {}
   for (const state of unpackStates(run.states)) taskCounts[state] = (taskCounts[state] ?? 0) + 1
-  return { ...workflowRunSummaryView(run), input: run.input ?? null, taskCounts }
+  return {
+    ...workflowRunSummaryView(run),
+    input: run.input ?? null,
+    output: run.output ?? null,
+    priority: run.priority,
+    parentId: run.parentId,
+    note: run.notes['output'] ?? null,
+    taskCounts,
+  }
 }
 
 export function workflowRunTasksView(
   run: WorkflowRunRecord,
   definition: WorkflowDefinition,
   taskRuns: readonly TaskRuns[],
+  waits: readonly TaskWaitRecord[],
 ): WorkflowRunTasks {
   const states = unpackStates(run.states)
   const { items } = unpackItems(run.items)
   const byTask = new Map(taskRuns.map((each) => [each.task, each]))
+  const waitOf = new Map(waits.map((each) => [each.task, taskWaitView(each)]))
   return {
     tasks: shapesOf(definition).map(({ id }, index) => ({
       id,
@@ -50,6 +70,7 @@ export function workflowRunTasksView(
       runs: byTask.get(index)?.runs ?? 0,
       items: items.get(index) ?? null,
       note: run.notes[String(index)] ?? null,
+      wait: waitOf.get(index) ?? null,
     })),
   }
 }

@@ -29,6 +29,7 @@ const topics: ReadonlySet<string> = new Set<Hint['topic']>([
   'watch',
   'run',
   'workflows',
+  'dependencies',
 ])
 
 export interface PostgresHints extends Hints {

@@ -19,7 +19,16 @@ interface Placed {
 }
 
 const parts: readonly Part[] = ['tasks', 'onFailure', 'finally']
-const ownFields = ['failFast', 'timeoutMs', 'priority', 'inputSchema'] as const
+const ownFields = [
+  'failFast',
+  'timeoutMs',
+  'priority',
+  'concurrency',
+  'inputSchema',
+  'output',
+  'outputFrom',
+  'triggers',
+] as const
 const longestValue = 80
 /** Lists in which the order says nothing. */
 const unordered: ReadonlySet<string> = new Set(['needs'])

@@ -3,7 +3,8 @@
  * the input of the workflow run, and the item that it runs for. Pure. What is missing and has no default is a
  * fault, in words: the task fails with it, without a run.
  */
-import type { InputMapping, JsonValue, WorkflowTask } from '@belfry/contract'
+import type { InputMapping, JsonValue, OutputMapping, WorkflowTask } from '@belfry/contract'
+import { resultFault } from '@belfry/contract'
 import { refuse, type Result, succeed } from '../zone/result.ts'
 import { valueAt } from './condition.ts'
 
@@ -11,6 +12,14 @@ export interface InputFacts {
   readonly outputOf: (task: string) => JsonValue | undefined
   readonly input: JsonValue | undefined
   readonly workflowRunId: string
+  /** The times that the run is for, epoch ms; left out, or null: none. */
+  readonly begunWith?: RunTimes | undefined
+}
+
+export interface RunTimes {
+  readonly scheduledForMs: number | null
+  readonly intervalStartMs: number | null
+  readonly intervalEndMs: number | null
 }
 
 /** The items of a mapped task. */
@@ -51,7 +60,7 @@ export function inputOfTask(
   facts: InputFacts,
   item: JsonValue | undefined,
 ): Result<JsonValue | undefined, string> {
-  if (task.input === undefined && task.inputFrom.length === 0) return succeed(item)
+  if (task.input === undefined && task.inputFrom.length === 0) return kept(item)
   let input: JsonValue | undefined = task.input
   for (const mapping of task.inputFrom) {
     const value = sourceValue(mapping, facts, item) ?? mapping.default
@@ -60,7 +69,31 @@ export function inputOfTask(
     if (!put.ok) return refuse(`"${mapping.to}" cannot be put into the input: ${put.error}`)
     input = put.value
   }
-  return succeed(input)
+  return kept(input)
+}
+
+/** A target answers with what it likes, and items are many: not all of it can be the input of a run. */
+function kept(input: JsonValue | undefined): Result<JsonValue | undefined, string> {
+  const fault = resultFault(input)
+  return fault === undefined ? succeed(input) : refuse(`its input ${fault}`)
+}
+
+/** What a workflow run gives. What is not there, of a task that was skipped for example, is left out. */
+export function outputOfRun(
+  base: JsonValue | undefined,
+  mappings: readonly OutputMapping[],
+  facts: InputFacts,
+): Result<JsonValue | undefined, string> {
+  let output = base
+  for (const mapping of mappings) {
+    const value = sourceValue(mapping, facts, undefined) ?? mapping.default
+    if (value === undefined) continue
+    const put = putAt(output, mapping.to.split('/').slice(1), value)
+    if (!put.ok) return refuse(`"${mapping.to}" cannot be put into the output: ${put.error}`)
+    output = put.value
+  }
+  const fault = resultFault(output)
+  return fault === undefined ? succeed(output) : refuse(`the output ${fault}`)
 }
 
 function sourceValue(
@@ -71,8 +104,16 @@ function sourceValue(
   if ('task' in mapping) return valueAt(facts.outputOf(mapping.task), mapping.path)
   if ('input' in mapping) return valueAt(facts.input, mapping.input)
   if ('item' in mapping) return valueAt(item, mapping.item)
-  return mapping.run === 'id' ? facts.workflowRunId : undefined
+  if (mapping.run === 'id') return facts.workflowRunId
+  const instantMs = facts.begunWith?.[timeOf[mapping.run]] ?? null
+  return instantMs === null ? undefined : new Date(instantMs).toISOString()
 }
+
+const timeOf = {
+  scheduledFor: 'scheduledForMs',
+  dataIntervalStart: 'intervalStartMs',
+  dataIntervalEnd: 'intervalEndMs',
+} as const
 
 function wordsOf(mapping: InputMapping): string {
   if ('task' in mapping) return `${mapping.path || 'the output'} of "${mapping.task}"`

@@ -5,6 +5,7 @@
 import type { ErrorDetail, JobDefinition, WorkflowDefinition, WorkflowTask } from '@belfry/contract'
 import { BelfryError, jobDefinitionSchema, nearest } from '@belfry/contract'
 import { definitionFaults } from '../../domain/workflow/definition.ts'
+import { checkInput } from '../../domain/workflow/input-schema.ts'
 import type { TaskJob } from '../../ports/workflows.ts'
 
 export interface PlacedTask {
@@ -16,8 +17,6 @@ type KnownJobs = ReadonlyMap<string, { readonly id: string; readonly definition:
 
 const parts = ['tasks', 'onFailure', 'finally'] as const
 const mostShown = 20
-/** What the engine does not run. */
-const notRun = ['workflow', 'approval', 'wait'] as const
 
 /** The tasks of all parts, in the order in which they are numbered. */
 export function tasksOf(definition: WorkflowDefinition): readonly PlacedTask[] {
@@ -27,14 +26,21 @@ export function tasksOf(definition: WorkflowDefinition): readonly PlacedTask[] {
 }
 
 /** Throws `invalid_request` with every fault and its place. */
-export function checkDefinition(definition: WorkflowDefinition): void {
+export function checkDefinition(name: string, definition: WorkflowDefinition): void {
   const faults: ErrorDetail[] = definitionFaults(definition).map(({ pointer, message }) => {
     return { pointer, message }
   })
   for (const { task, pointer } of tasksOf(definition)) {
-    for (const kind of notRun) {
-      const message = `tasks of this kind can be checked and drawn, but not run by a server; use a job`
-      if (task[kind] !== undefined) faults.push({ pointer: `${pointer}/${kind}`, message })
+    const message = `"${task.id}" runs the workflow that it is a task of, without an end; name another one`
+    if (task.workflow === name) faults.push({ pointer: `${pointer}/workflow`, message })
+  }
+  for (const [index, trigger] of definition.triggers.entries()) {
+    const message = `"${name}" would begin itself again without an end; name another workflow`
+    if ('workflow' in trigger && trigger.workflow === name)
+      faults.push({ pointer: `/triggers/${index}/workflow`, message })
+    if (trigger.input !== undefined && definition.inputSchema !== undefined) {
+      const checked = checkInput(definition.inputSchema, trigger.input, `/triggers/${index}/input`)
+      if (!checked.ok) faults.push(...checked.error)
     }
   }
   if (faults.length > 0) throw invalidWorkflow('invalid_request', faults)
@@ -61,6 +67,26 @@ export function checkJobs(definition: WorkflowDefinition, jobs: KnownJobs, names
     const fix =
       meant === undefined ? 'create it first, or give the task a handler' : `did you mean "${meant}"?`
     return [{ pointer: `${pointer}/job`, message: `there is no job "${task.job}"; ${fix}` }]
+  })
+  if (faults.length > 0) throw invalidWorkflow('not_found', faults)
+}
+
+/** Names of the workflows that tasks run, each once. */
+export const namedWorkflows = (definition: WorkflowDefinition): string[] => [
+  ...new Set(tasksOf(definition).flatMap(({ task }) => task.workflow ?? [])),
+]
+
+/** Throws `not_found` for workflows that are not there; `names` are some that are. */
+export function checkWorkflows(
+  definition: WorkflowDefinition,
+  workflows: ReadonlyMap<string, string>,
+  names: readonly string[],
+): void {
+  const faults = tasksOf(definition).flatMap(({ task, pointer }): ErrorDetail[] => {
+    if (task.workflow === undefined || workflows.has(task.workflow)) return []
+    const meant = nearest(task.workflow, names)
+    const fix = meant === undefined ? 'store it first' : `did you mean "${meant}"?`
+    return [{ pointer: `${pointer}/workflow`, message: `there is no workflow "${task.workflow}"; ${fix}` }]
   })
   if (faults.length > 0) throw invalidWorkflow('not_found', faults)
 }
@@ -98,14 +124,18 @@ function ownDefinition(task: WorkflowTask, jobs: KnownJobs): JobDefinition | und
   return jobDefinitionSchema.parse({ ...base, retry: { ...base.retry, ...retry }, ...overrides })
 }
 
-/** What each task runs, in the order in which tasks are numbered. */
+/** What each task runs, in the order in which tasks are numbered; null: it waits. */
 export function taskJobs(
   workflow: string,
   definition: WorkflowDefinition,
   jobs: KnownJobs,
   own: ReadonlyMap<string, TaskJob>,
-): TaskJob[] {
+  workflows: ReadonlyMap<string, string>,
+): (TaskJob | null)[] {
   return tasksOf(definition).map(({ task }) => {
+    if (task.approval !== undefined || task.wait !== undefined) return null
+    const subWorkflow = workflows.get(task.workflow ?? '')
+    if (subWorkflow !== undefined) return { jobId: subWorkflow, version: null }
     const kept = own.get(ownJobName(workflow, task.id))
     const named = jobs.get(task.job ?? '')
     if (kept !== undefined) return kept

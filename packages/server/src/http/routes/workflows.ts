@@ -9,7 +9,9 @@ import { differences } from '../../domain/workflow/diff.ts'
 import {
   checkDefinition,
   checkJobs,
+  checkWorkflows,
   namedJobs,
+  namedWorkflows,
   ownJobs,
   type PlacedTask,
   taskJobs,
@@ -37,7 +39,7 @@ export const workflowEndpoints: WorkflowEndpoints = {
     as: 'tenant',
     async answer({ tx, tools, body, ifMatch }) {
       const { name, description, ...sent } = body
-      checkDefinition(sent)
+      checkDefinition(name, sent)
       const current = await tx.workflows.lockByName(name)
       checkIfMatch(ifMatch, current?.version ?? 0)
       const definition = checkedHandlers(sent, current?.definition, tools)
@@ -102,6 +104,17 @@ export const workflowEndpoints: WorkflowEndpoints = {
       const workflow = await tx.workflows.lock(params.id)
       if (workflow === undefined) throw noSuch('workflow', params.id)
       checkIfMatch(ifMatch, workflow.version)
+      const user = await tx.jobs.userOf(workflow.id)
+      if (user !== undefined) {
+        const message = `The ${user} runs the workflow "${workflow.name}" as a task; take that out first.`
+        throw new BelfryError('in_use', message)
+      }
+      const schedule = await tx.workflows.scheduleOf(workflow.id)
+      if (schedule !== undefined) {
+        const what = `The schedule "${schedule}" runs the workflow "${workflow.name}"`
+        const message = `${what}; delete that schedule first.`
+        throw new BelfryError('in_use', message)
+      }
       await tx.workflows.remove(workflow.id)
       return { body: undefined }
     },
@@ -138,10 +151,14 @@ async function newVersion(
   const wanted = namedJobs(definition)
   const jobs = await tx.workflows.holdJobs(wanted)
   if (jobs.size < wanted.length) checkJobs(definition, jobs, await tx.jobs.names(mostSuggested))
+  const subs = namedWorkflows(definition)
+  const workflows = await tx.workflows.holdWorkflows(subs)
+  if (workflows.size < subs.length)
+    checkWorkflows(definition, workflows, await tx.workflows.names(mostSuggested))
   const nowMs = await tx.nowMs()
   const own = ownJobs(name, definition, jobs).map((job) => ({ ...job, newId: tools.ids.uuidv7(nowMs) }))
   const kept = await tx.workflows.keepOwnJobs(id, own)
-  return { description, definition, taskJobs: taskJobs(name, definition, jobs, kept) }
+  return { description, definition, taskJobs: taskJobs(name, definition, jobs, kept, workflows) }
 }
 
 /**

@@ -39,7 +39,8 @@ WITH looked AS MATERIALIZED (
   SELECT * FROM (
     ${place('pending', 'belfry.ready', 'c.session_id IS NULL')}
     UNION ALL ${place('running', held, 'true')}
-    UNION ALL ${place('pending', 'belfry.delayed', 'true')}
+    UNION ALL ${place('pending', 'belfry.delayed', 'c.depends_rule IS NULL')}
+    UNION ALL ${place('waiting_for_dependencies', 'belfry.delayed', 'c.depends_rule IS NOT NULL')}
   ) AS alive ORDER BY run_id DESC LIMIT $10
 ), wanted AS MATERIALIZED (
   SELECT looked.* FROM looked
@@ -116,6 +117,8 @@ export type CanceledRow = {
   schedule_id: string | null
   /** A run of a task: the resolver has something to do. */
   of_task: boolean
+  /** Of any of them; the same in every row: runs depend on them. */
+  told_dependents: boolean | null
 }
 
 const locked = (table: string, where: string) => `
@@ -129,7 +132,8 @@ const locked = (table: string, where: string) => `
 /**
  * Ends runs that wait. Each leaves `ready` or `delayed` together with the attempt row number 0 that says why;
  * one that a worker claims at this moment is not touched. Ends of runs of tasks go on record for the
- * resolver. Answers where each stood in a chain of runs that wait for each other, for `closeChains`.
+ * resolver, and those who depend on one are told. Answers where each stood in a chain of runs that wait for
+ * each other, for `closeChains`.
  */
 export const cancelWaitingRuns = statement<CanceledRow, [runIds: readonly string[]]>(
   'run_cancel_waiting',
@@ -161,6 +165,7 @@ FROM gone
   RETURNING run_id
 )
 SELECT run_id, after_run_id, schedule_id, run_id IN (SELECT run_id FROM told) AS of_task,
+       (SELECT belfry.tell_dependents(array_agg(run_id)) FROM gone WHERE followed) AS told_dependents,
        ${freeSlots('gone')}
 FROM gone`,
   byIndex,

@@ -19,7 +19,7 @@ type Version = [
   description: string,
   taskCount: number,
   definition: string,
-  jobIds: readonly string[],
+  jobIds: readonly (string | null)[],
   jobVersions: readonly (number | null)[],
 ]
 
@@ -39,8 +39,8 @@ export const insertWorkflow = statement<WorkflowRow, [id: string, name: string, 
   'workflow_insert',
   withVersion(
     `
-  INSERT INTO belfry.workflow (id, tenant_id, name, description, task_count)
-  VALUES ($1, belfry.tenant_id(), $2, $3, $4)
+  INSERT INTO belfry.workflow (id, tenant_id, name, description, task_count, timeout_ms)
+  VALUES ($1, belfry.tenant_id(), $2, $3, $4, ($5::jsonb ->> 'timeoutMs')::bigint)
   RETURNING *`,
     5,
   ),
@@ -52,7 +52,8 @@ export const updateWorkflow = statement<WorkflowRow, [id: string, ...Version]>(
   withVersion(
     `
   UPDATE belfry.workflow
-  SET description = $2, task_count = $3, version = version + 1, updated_at = belfry.now()
+  SET description = $2, task_count = $3, timeout_ms = ($4::jsonb ->> 'timeoutMs')::bigint,
+      version = version + 1, updated_at = belfry.now()
   WHERE tenant_id = belfry.tenant_id() AND id = $1 AND deleted_at IS NULL
   RETURNING *`,
     4,
@@ -156,6 +157,16 @@ UPDATE belfry.workflow SET deleted_at = belfry.now(), updated_at = belfry.now()
 WHERE tenant_id = belfry.tenant_id() AND id = $1`,
 )
 
+/** Workflows by their names, held against deletion until the end of the transaction. */
+export const holdWorkflowsByName = statement<{ id: string; name: string }, [names: readonly string[]]>(
+  'workflow_hold_by_names',
+  `
+SELECT w.id, w.name FROM belfry.workflow w
+WHERE w.tenant_id = belfry.tenant_id() AND w.name = ANY ($1::text[]) AND w.deleted_at IS NULL
+ORDER BY w.id
+FOR KEY SHARE`,
+)
+
 /** Jobs by their names, held against deletion, but not against change, until the end of the transaction. */
 export const holdJobsByName = statement<
   { id: string; name: string; definition: unknown },
@@ -227,4 +238,37 @@ SELECT name, id, version FROM written
 UNION ALL
 SELECT there.name, there.id, there.version FROM there
 JOIN wanted ON wanted.name = there.name AND wanted.definition = there.definition`,
+)
+
+/** A schedule that runs the workflow; one is enough to refuse its deletion. */
+export const findWorkflowSchedule = statement<{ name: string }, [id: string]>(
+  'workflow_schedule',
+  `
+SELECT name FROM belfry.schedule
+WHERE tenant_id = belfry.tenant_id() AND workflow_id = $1 AND deleted_at IS NULL LIMIT 1`,
+)
+
+/** What begins runs of the workflow, in its newest version; replaces what there was. */
+export const setWorkflowTriggers = statement<
+  unknown,
+  [
+    id: string,
+    kinds: readonly string[],
+    names: readonly string[],
+    states: readonly string[],
+    inputs: readonly (string | null)[],
+  ]
+>(
+  'workflow_set_triggers',
+  `
+WITH before AS (
+  DELETE FROM belfry.workflow_trigger
+  WHERE tenant_id = belfry.tenant_id() AND workflow_id = $1 AND position >= cardinality($2::text[])
+)
+INSERT INTO belfry.workflow_trigger (tenant_id, workflow_id, position, kind, name, states, input)
+SELECT belfry.tenant_id(), $1, given.position - 1, given.kind, given.name, given.states::text[], given.input
+FROM unnest($2::text[], $3::text[], $4::text[], $5::jsonb[]) WITH ORDINALITY
+  AS given (kind, name, states, input, position)
+ON CONFLICT (tenant_id, workflow_id, position) DO UPDATE
+SET kind = excluded.kind, name = excluded.name, states = excluded.states, input = excluded.input`,
 )
