@@ -24,6 +24,12 @@
 --   0019_dead_letters
 --   0020_hot_path
 --   0021_claims
+--   0022_workflows
+--   0023_workflow_history
+--   0024_workflow_acts
+--   0025_workflow_waits
+--   0026_triggers_and_dependencies
+--   0027_self_skip
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -34,6 +40,42 @@ GRANT USAGE ON SCHEMA belfry TO PUBLIC;
 GRANT USAGE ON SCHEMA belfry TO belfry_app;
 GRANT USAGE ON SCHEMA belfry TO belfry_engine;
 GRANT USAGE ON SCHEMA belfry TO belfry_platform;
+
+CREATE OR REPLACE FUNCTION belfry.day_is_alive(parent text, day date)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  low uuid := belfry.uuid_floor(day::timestamptz);
+  high uuid := belfry.uuid_floor((day + 1)::timestamptz);
+  runs text := 'run_' || to_char(day, 'YYYYMMDD');
+  found boolean := false;
+BEGIN
+  IF parent = 'occurrence' THEN
+    RETURN false;
+  END IF;
+  IF parent = 'workflow_run' THEN
+    RETURN EXISTS (SELECT FROM belfry.workflow_progress WHERE workflow_run_id >= low AND workflow_run_id < high);
+  END IF;
+  IF EXISTS (SELECT FROM belfry.ready WHERE run_id >= low AND run_id < high)
+    OR EXISTS (SELECT FROM belfry.delayed WHERE run_id >= low AND run_id < high) THEN
+    RETURN true;
+  END IF;
+  IF to_regclass('belfry.' || runs) IS NOT NULL THEN
+    EXECUTE format(
+      'SELECT EXISTS (
+         SELECT FROM (SELECT * FROM belfry.workflow_progress WHERE workflow_run_id < $1 OFFSET 0) AS alive
+         CROSS JOIN LATERAL (
+           SELECT FROM belfry.%I AS run
+           WHERE run.tenant_id = alive.tenant_id AND run.workflow_run_id = alive.workflow_run_id LIMIT 1
+         ) AS its)', runs) INTO found USING high;
+  END IF;
+  RETURN found;
+END
+$function$
+;
 
 CREATE OR REPLACE FUNCTION belfry.days_in_default(first_day date, last_day date, most integer)
  RETURNS SETOF date
@@ -49,6 +91,8 @@ BEGIN
   FOR step IN 1..most LOOP
     day := least(
       (SELECT belfry.uuid_day(id) FROM belfry.run_default
+       WHERE id >= belfry.uuid_floor(since::timestamptz) ORDER BY id LIMIT 1),
+      (SELECT belfry.uuid_day(id) FROM belfry.workflow_run_default
        WHERE id >= belfry.uuid_floor(since::timestamptz) ORDER BY id LIMIT 1),
       (SELECT belfry.uuid_day(run_id) FROM belfry.attempt_default
        WHERE run_id >= belfry.uuid_floor(since::timestamptz) ORDER BY run_id LIMIT 1),
@@ -74,16 +118,13 @@ AS $function$
 DECLARE
   parent text;
   child text;
-  low uuid := belfry.uuid_floor(day::timestamptz);
-  high uuid := belfry.uuid_floor((day + 1)::timestamptz);
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('belfry.partitions', 0));
-  FOREACH parent IN ARRAY ARRAY['run_log', 'attempt', 'occurrence', 'run'] LOOP
+  FOREACH parent IN ARRAY ARRAY['run_log', 'attempt', 'occurrence', 'run', 'workflow_run'] LOOP
     child := parent || '_' || to_char(day, 'YYYYMMDD');
-    CONTINUE WHEN to_regclass('belfry.' || child) IS NULL;
-    CONTINUE WHEN parent <> 'occurrence' AND (
-      EXISTS (SELECT FROM belfry.ready WHERE run_id >= low AND run_id < high)
-      OR EXISTS (SELECT FROM belfry.delayed WHERE run_id >= low AND run_id < high));
+    CONTINUE WHEN to_regclass('belfry.' || child) IS NULL OR belfry.day_is_alive(parent, day);
+    EXECUTE format('LOCK TABLE belfry.%I IN ACCESS EXCLUSIVE MODE', child);
+    CONTINUE WHEN belfry.day_is_alive(parent, day);
     EXECUTE format('DROP TABLE belfry.%I', child);
     RETURN NEXT child;
   END LOOP;
@@ -177,18 +218,21 @@ DECLARE
   shards smallint[];
 BEGIN
   WITH follower AS MATERIALIZED (
-    SELECT link.run_id
-    FROM unnest(ended) AS past (run_id)
-    CROSS JOIN LATERAL (
-      SELECT delayed.run_id FROM belfry.delayed WHERE delayed.after_run_id = past.run_id OFFSET 0
-    ) AS link
-    ORDER BY link.run_id
+    SELECT run_id FROM belfry.delayed WHERE after_run_id = ANY (ended) ORDER BY run_id
   ), let_go AS (
     UPDATE belfry.delayed SET after_run_id = NULL, due_at = belfry.now()
     WHERE run_id = ANY (ARRAY(SELECT run_id FROM follower)) AND after_run_id = ANY (ended)
     RETURNING shard
   )
   SELECT array_agg(DISTINCT shard) INTO shards FROM let_go;
+  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
+  SELECT workflow_run_id, tenant_id, 'end', run_id FROM belfry.task_run WHERE run_id = ANY (ended);
+  IF FOUND THEN
+    shards := array_append(shards, (-1)::smallint);
+  END IF;
+  IF belfry.tell_dependents(ended) THEN
+    shards := array_append(shards, (-2)::smallint);
+  END IF;
   RETURN shards;
 END
 $function$
@@ -209,10 +253,11 @@ DECLARE
   high text;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('belfry.partitions', 0));
-  FOREACH parent IN ARRAY ARRAY['run', 'attempt', 'run_log', 'occurrence'] LOOP
+  FOREACH parent IN ARRAY ARRAY['run', 'attempt', 'run_log', 'occurrence', 'workflow_run'] LOOP
     child := parent || '_' || to_char(day, 'YYYYMMDD');
     CONTINUE WHEN to_regclass('belfry.' || child) IS NOT NULL;
-    key := CASE parent WHEN 'run' THEN 'id' WHEN 'occurrence' THEN 'scheduled_for' ELSE 'run_id' END;
+    key := CASE WHEN parent IN ('run', 'workflow_run') THEN 'id' WHEN parent = 'occurrence' THEN 'scheduled_for'
+      ELSE 'run_id' END;
     IF parent = 'occurrence' THEN
       low := day::text || ' 00:00:00+00';
       high := (day + 1)::text || ' 00:00:00+00';
@@ -245,7 +290,8 @@ AS $function$
     FROM pg_inherits i
     JOIN pg_class c ON c.oid = i.inhrelid
     JOIN pg_class p ON p.oid = i.inhparent
-    WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'run_log', 'occurrence')
+    WHERE p.relnamespace = 'belfry'::regnamespace
+      AND p.relname IN ('run', 'attempt', 'run_log', 'occurrence', 'workflow_run')
       AND c.relname ~ '_[0-9]{8}$'
     GROUP BY 1
   ), last AS (
@@ -258,7 +304,7 @@ AS $function$
     SELECT 3, day FROM belfry.days_in_default(first_kept, today + 366, most) AS day
   )
   SELECT day FROM wanted
-  WHERE day NOT IN (SELECT day FROM made WHERE tables = 4)
+  WHERE day NOT IN (SELECT day FROM made WHERE tables = 5)
   GROUP BY day ORDER BY min(urgency), day LIMIT most
 $function$
 ;
@@ -279,6 +325,8 @@ CREATE OR REPLACE FUNCTION belfry.prune_default(first_kept date, most integer)
 AS $function$
 DECLARE
   bound uuid := belfry.uuid_floor(first_kept::timestamptz);
+  parent text;
+  key text;
   deleted integer;
   total integer := 0;
 BEGIN
@@ -286,24 +334,24 @@ BEGIN
     SELECT ctid FROM belfry.occurrence_default WHERE scheduled_for < first_kept::timestamptz LIMIT most));
   GET DIAGNOSTICS deleted = ROW_COUNT;
   total := total + deleted;
-  DELETE FROM belfry.run_log_default WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM belfry.run_log_default AS past WHERE run_id < bound
-      AND NOT EXISTS (SELECT FROM belfry.ready WHERE ready.run_id = past.run_id)
-      AND NOT EXISTS (SELECT FROM belfry.delayed WHERE delayed.run_id = past.run_id)
-    LIMIT most));
-  GET DIAGNOSTICS deleted = ROW_COUNT;
-  total := total + deleted;
-  DELETE FROM belfry.attempt_default WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM belfry.attempt_default AS past WHERE run_id < bound
-      AND NOT EXISTS (SELECT FROM belfry.ready WHERE ready.run_id = past.run_id)
-      AND NOT EXISTS (SELECT FROM belfry.delayed WHERE delayed.run_id = past.run_id)
-    LIMIT most));
-  GET DIAGNOSTICS deleted = ROW_COUNT;
-  total := total + deleted;
-  DELETE FROM belfry.run_default WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM belfry.run_default AS past WHERE id < bound
-      AND NOT EXISTS (SELECT FROM belfry.ready WHERE ready.run_id = past.id)
-      AND NOT EXISTS (SELECT FROM belfry.delayed WHERE delayed.run_id = past.id)
+  FOREACH parent IN ARRAY ARRAY['run_log', 'attempt', 'run'] LOOP
+    key := CASE parent WHEN 'run' THEN 'id' ELSE 'run_id' END;
+    EXECUTE format(
+      'DELETE FROM belfry.%1$I WHERE ctid = ANY (ARRAY(
+         SELECT ctid FROM belfry.%1$I AS past WHERE %2$I < $1
+           AND NOT EXISTS (SELECT FROM belfry.ready WHERE ready.run_id = past.%2$I)
+           AND NOT EXISTS (SELECT FROM belfry.delayed WHERE delayed.run_id = past.%2$I)
+           AND NOT EXISTS (
+             SELECT FROM belfry.run_default AS run
+             JOIN belfry.workflow_progress AS alive ON alive.workflow_run_id = run.workflow_run_id
+             WHERE run.id = past.%2$I)
+         LIMIT $2))', parent || '_default', key) USING bound, most;
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    total := total + deleted;
+  END LOOP;
+  DELETE FROM belfry.workflow_run_default WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM belfry.workflow_run_default AS past WHERE id < bound
+      AND NOT EXISTS (SELECT FROM belfry.workflow_progress AS alive WHERE alive.workflow_run_id = past.id)
     LIMIT most));
   GET DIAGNOSTICS deleted = ROW_COUNT;
   RETURN total + deleted;
@@ -363,6 +411,21 @@ CREATE OR REPLACE FUNCTION belfry.shard_of(id uuid)
 RETURN ((get_byte(uuid_send(id), 15) & 63))::smallint
 ;
 
+CREATE OR REPLACE FUNCTION belfry.tell_dependents(ended uuid[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STRICT
+AS $function$
+BEGIN
+  INSERT INTO belfry.dependency_event (child_id, tenant_id)
+  SELECT child_id, tenant_id FROM belfry.dependency
+  WHERE parent_id = ANY (ended) AND state IS NULL
+  GROUP BY child_id, tenant_id;
+  RETURN FOUND;
+END
+$function$
+;
+
 CREATE OR REPLACE FUNCTION belfry.tenant_id()
  RETURNS uuid
  LANGUAGE sql
@@ -384,6 +447,17 @@ CREATE OR REPLACE FUNCTION belfry.uuid_floor(at timestamp with time zone)
 RETURN ((lpad(to_hex(((EXTRACT(epoch FROM at) * (1000)::numeric))::bigint), 12, '0'::text) || '00000000000000000000'::text))::uuid
 ;
 
+CREATE OR REPLACE FUNCTION belfry.workflow_gate(the_workflow uuid, input jsonb)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT (((w.id)::text || '/'::text) || COALESCE(belfry.key_hash(workflow_gate.input, (w.concurrency ->> 'key'::text)), ''::text))
+    FROM belfry.workflow w
+   WHERE ((w.id = workflow_gate.the_workflow) AND (w.concurrency IS NOT NULL));
+END
+;
+
 GRANT EXECUTE ON FUNCTION belfry.drop_partitions(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_app;
 GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_engine;
@@ -402,9 +476,12 @@ GRANT EXECUTE ON FUNCTION belfry.read_limits() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.request_regate(uuid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.service_of(text) TO belfry_app;
 GRANT EXECUTE ON FUNCTION belfry.shard_of(uuid) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.tell_dependents(uuid[]) TO belfry_app;
+GRANT EXECUTE ON FUNCTION belfry.tell_dependents(uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.tenant_id() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.uuid_day(uuid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.uuid_floor(timestamp with time zone) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.workflow_gate(uuid,jsonb) TO PUBLIC;
 
 CREATE TABLE belfry.api_key (
   id uuid NOT NULL,
@@ -461,9 +538,8 @@ CREATE TABLE belfry.attempt (
   CONSTRAINT attempt_expired_number CHECK (((outcome <> 'expired'::text) OR (number = 0))),
   CONSTRAINT attempt_number_check CHECK ((number >= 0)),
   CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timed_out'::text, 'canceled'::text, 'lost'::text, 'released'::text, 'expired'::text, 'skipped'::text]))),
-  CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'canceled_by_handler'::text, 'overlap'::text, 'deadline_exceeded'::text, 'expired'::text, 'concurrency_limit'::text, 'replaced'::text]))),
-  CONSTRAINT attempt_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text]))),
-  CONSTRAINT attempt_skipped_number CHECK (((outcome <> 'skipped'::text) OR (number = 0)))
+  CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'canceled_by_handler'::text, 'overlap'::text, 'deadline_exceeded'::text, 'expired'::text, 'concurrency_limit'::text, 'replaced'::text, 'dependency_failed'::text, 'dependency_skipped'::text, 'skipped_by_handler'::text]))),
+  CONSTRAINT attempt_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text])))
 ) PARTITION BY RANGE (run_id);
 CREATE INDEX attempt_not_succeeded ON ONLY belfry.attempt USING btree (tenant_id, run_state, run_id) WHERE ((run_state IS NOT NULL) AND (run_state <> 'succeeded'::text));
 ALTER TABLE belfry.attempt ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -673,13 +749,16 @@ CREATE TABLE belfry.delayed (
   start_by timestamp with time zone,
   run_deadline timestamp with time zone,
   gathers text,
+  depends_rule text,
   CONSTRAINT delayed_pkey PRIMARY KEY (run_id),
   CONSTRAINT delayed_check CHECK (((after_run_id IS NULL) OR (schedule_id IS NOT NULL))),
+  CONSTRAINT delayed_depends_rule_check CHECK ((depends_rule = ANY (ARRAY['all_succeeded'::text, 'all_failed'::text, 'all_done'::text, 'all_done_min_one_success'::text, 'all_skipped'::text, 'one_failed'::text, 'one_success'::text, 'one_done'::text, 'none_failed'::text, 'none_failed_min_one_success'::text, 'none_skipped'::text, 'always'::text]))),
   CONSTRAINT delayed_gathers_check CHECK ((gathers = ANY (ARRAY['debounce'::text, 'collect'::text]))),
   CONSTRAINT delayed_shard_check CHECK (((shard >= 0) AND (shard <= 63)))
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
 CREATE INDEX delayed_after ON belfry.delayed USING btree (after_run_id) WHERE (after_run_id IS NOT NULL);
 CREATE INDEX delayed_chain ON belfry.delayed USING btree (schedule_id, run_id) WHERE (schedule_id IS NOT NULL);
+CREATE INDEX delayed_depends ON belfry.delayed USING btree (tenant_id, run_id) WHERE (depends_rule IS NOT NULL);
 CREATE INDEX delayed_due ON belfry.delayed USING btree (shard, due_at, run_id);
 CREATE INDEX delayed_list ON belfry.delayed USING btree (tenant_id, run_id);
 CREATE INDEX delayed_run_deadline ON belfry.delayed USING btree (run_deadline, run_id) WHERE (run_deadline IS NOT NULL);
@@ -690,8 +769,60 @@ CREATE POLICY engine ON belfry.delayed TO belfry_engine USING (true) WITH CHECK 
 CREATE POLICY owner ON belfry.delayed FOR SELECT TO CURRENT_USER USING (true);
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_app;
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_engine;
-GRANT UPDATE (due_at, after_run_id, followed, gathers) ON belfry.delayed TO belfry_engine;
+GRANT UPDATE (due_at, after_run_id, followed, gathers, depends_rule) ON belfry.delayed TO belfry_engine;
 GRANT UPDATE (due_at, after_run_id, followed, start_by, run_deadline) ON belfry.delayed TO belfry_app;
+
+CREATE TABLE belfry.dependency (
+  child_id uuid NOT NULL,
+  parent_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  rule text NOT NULL,
+  state text,
+  CONSTRAINT dependency_pkey PRIMARY KEY (child_id, parent_id),
+  CONSTRAINT dependency_state_check CHECK ((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text, 'unknown'::text])))
+);
+CREATE INDEX dependency_parent ON belfry.dependency USING btree (parent_id) WHERE (state IS NULL);
+ALTER TABLE belfry.dependency ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.dependency TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.dependency TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, SELECT ON belfry.dependency TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.dependency TO belfry_app;
+GRANT UPDATE (state) ON belfry.dependency TO belfry_engine;
+
+CREATE TABLE belfry.dependency_event (
+  id uuid NOT NULL DEFAULT gen_random_uuid(),
+  child_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT dependency_event_pkey PRIMARY KEY (id)
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
+CREATE INDEX dependency_event_at ON belfry.dependency_event USING btree (at);
+CREATE INDEX dependency_event_child ON belfry.dependency_event USING btree (child_id);
+ALTER TABLE belfry.dependency_event ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.dependency_event TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.dependency_event TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.dependency_event TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.dependency_event TO belfry_app;
+GRANT UPDATE (at) ON belfry.dependency_event TO belfry_engine;
+
+CREATE TABLE belfry.event (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  name text NOT NULL,
+  key text,
+  workflow_run_ids uuid[] NOT NULL DEFAULT '{}'::uuid[],
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT event_pkey PRIMARY KEY (id),
+  CONSTRAINT event_key_check CHECK (((length(key) >= 1) AND (length(key) <= 256))),
+  CONSTRAINT event_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128)))
+);
+CREATE UNIQUE INDEX event_key ON belfry.event USING btree (tenant_id, name, key) WHERE (key IS NOT NULL);
+ALTER TABLE belfry.event ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.event TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.event TO belfry_engine USING (true);
+GRANT DELETE, SELECT ON belfry.event TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.event TO belfry_app;
+GRANT UPDATE (workflow_run_ids) ON belfry.event TO belfry_app;
 
 CREATE TABLE belfry.extra_run (
   tenant_id uuid NOT NULL,
@@ -812,17 +943,23 @@ CREATE TABLE belfry.job (
   target_host text,
   paused_at timestamp with time zone,
   paused_reason text,
+  workflow_id uuid,
   CONSTRAINT job_pkey PRIMARY KEY (id),
   CONSTRAINT job_attempt_timeout_ms_check CHECK ((attempt_timeout_ms > 0)),
   CONSTRAINT job_check CHECK (((paused_at IS NULL) = (paused_reason IS NULL))),
   CONSTRAINT job_handler_check CHECK ((split_part(handler, ':'::text, 1) = ANY (ARRAY['http'::text, 'function'::text]))),
   CONSTRAINT job_handler_tenant CHECK (((handler = 'http'::text) OR starts_with(handler, (('function:'::text || (tenant_id)::text) || ':'::text)))),
-  CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <=
+CASE
+    WHEN (workflow_id IS NULL) THEN 128
+    ELSE 193
+END))),
   CONSTRAINT job_paused_reason_check CHECK (((length(paused_reason) >= 1) AND (length(paused_reason) <= 512))),
   CONSTRAINT job_run_deadline_ms_check CHECK (((run_deadline_ms >= 1000) AND (run_deadline_ms <= '2592000000'::bigint))),
   CONSTRAINT job_start_within_ms_check CHECK (((start_within_ms >= 1000) AND (start_within_ms <= '2592000000'::bigint))),
   CONSTRAINT job_version_check CHECK ((version > 0))
 );
+CREATE INDEX job_of_workflow ON belfry.job USING btree (tenant_id, workflow_id) WHERE ((workflow_id IS NOT NULL) AND (deleted_at IS NULL));
 CREATE INDEX job_with_limits ON belfry.job USING btree (tenant_id) WHERE limited;
 CREATE UNIQUE INDEX job_list ON belfry.job USING btree (tenant_id, id);
 CREATE UNIQUE INDEX job_name ON belfry.job USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
@@ -1059,10 +1196,14 @@ CREATE TABLE belfry.run (
   input jsonb,
   due_at timestamp with time zone NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  workflow_run_id uuid,
+  task integer,
+  item integer,
   CONSTRAINT run_pkey PRIMARY KEY (tenant_id, id),
-  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text, 'replay'::text])))
+  CONSTRAINT run_source_check CHECK ((source = ANY (ARRAY['schedule'::text, 'manual'::text, 'trigger'::text, 'backfill'::text, 'replay'::text, 'workflow'::text])))
 ) PARTITION BY RANGE (id);
 CREATE INDEX run_job ON ONLY belfry.run USING btree (tenant_id, job_id, id);
+CREATE INDEX run_of_workflow ON ONLY belfry.run USING btree (tenant_id, workflow_run_id, task, item, id) WHERE (workflow_run_id IS NOT NULL);
 CREATE INDEX run_schedule ON ONLY belfry.run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
 ALTER TABLE belfry.run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
@@ -1070,6 +1211,7 @@ CREATE POLICY engine ON belfry.run TO belfry_engine USING (true) WITH CHECK (tru
 GRANT INSERT, SELECT ON belfry.run TO belfry_app;
 GRANT INSERT, SELECT ON belfry.run TO belfry_engine;
 GRANT UPDATE (input, due_at) ON belfry.run TO belfry_engine;
+GRANT UPDATE (task) ON belfry.run TO belfry_app;
 
 CREATE TABLE belfry.run_default PARTITION OF belfry.run DEFAULT;
 ALTER TABLE belfry.run_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -1104,7 +1246,7 @@ CREATE TABLE belfry.schedule (
   tenant_id uuid NOT NULL,
   name text NOT NULL,
   description text NOT NULL DEFAULT ''::text,
-  job_id uuid NOT NULL,
+  job_id uuid,
   spec jsonb NOT NULL,
   zone text NOT NULL,
   zone_data_version text NOT NULL,
@@ -1134,8 +1276,10 @@ CREATE TABLE belfry.schedule (
   on_excluded text NOT NULL DEFAULT 'skip'::text,
   timing_since timestamp with time zone NOT NULL DEFAULT belfry.now(),
   failures_since timestamp with time zone,
+  workflow_id uuid,
   CONSTRAINT schedule_pkey PRIMARY KEY (id),
   CONSTRAINT schedule_of_job FOREIGN KEY (tenant_id, job_id) REFERENCES belfry.job(tenant_id, id),
+  CONSTRAINT schedule_of_workflow FOREIGN KEY (tenant_id, workflow_id) REFERENCES belfry.workflow(tenant_id, id),
   CONSTRAINT schedule_after_completion_check CHECK ((after_completion = ANY (ARRAY['keep'::text, 'delete'::text]))),
   CONSTRAINT schedule_check CHECK (((sleep_reason IS NULL) OR (sleep_until IS NOT NULL))),
   CONSTRAINT schedule_flexible_window_ms_check CHECK (((flexible_window_ms >= 0) AND (flexible_window_ms <= 86400000))),
@@ -1143,6 +1287,7 @@ CREATE TABLE belfry.schedule (
   CONSTRAINT schedule_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
   CONSTRAINT schedule_on_excluded_check CHECK ((on_excluded = ANY (ARRAY['skip'::text, 'next_business_day'::text, 'previous_business_day'::text]))),
   CONSTRAINT schedule_one_delay CHECK (((jitter_ms = 0) OR (flexible_window_ms = 0))),
+  CONSTRAINT schedule_one_target CHECK (((job_id IS NULL) <> (workflow_id IS NULL))),
   CONSTRAINT schedule_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'buffer_one'::text, 'buffer_all'::text, 'cancel_other'::text, 'terminate_other'::text]))),
   CONSTRAINT schedule_pause_after_failures_check CHECK (((pause_after_failures >= 1) AND (pause_after_failures <= 100))),
   CONSTRAINT schedule_run_count_check CHECK ((run_count >= 0)),
@@ -1151,6 +1296,7 @@ CREATE TABLE belfry.schedule (
 );
 CREATE INDEX schedule_deleted_name ON belfry.schedule USING btree (tenant_id, name, deleted_at) WHERE (deleted_at IS NOT NULL);
 CREATE INDEX schedule_job ON belfry.schedule USING btree (tenant_id, job_id) WHERE (deleted_at IS NULL);
+CREATE INDEX schedule_workflow ON belfry.schedule USING btree (tenant_id, workflow_id) WHERE ((workflow_id IS NOT NULL) AND (deleted_at IS NULL));
 CREATE INDEX schedule_zone ON belfry.schedule USING btree (zone, zone_data_version COLLATE "C", id) WHERE ((state = 'active'::text) AND (zone <> 'UTC'::text) AND (deleted_at IS NULL));
 CREATE UNIQUE INDEX schedule_list ON belfry.schedule USING btree (tenant_id, id);
 CREATE UNIQUE INDEX schedule_name ON belfry.schedule USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
@@ -1239,6 +1385,63 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.slot TO belfry_engine;
 GRANT SELECT ON belfry.slot TO belfry_app;
 GRANT UPDATE (freed) ON belfry.slot TO belfry_app;
 
+CREATE TABLE belfry.task_run (
+  run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_run_id uuid NOT NULL,
+  task integer NOT NULL,
+  item integer,
+  CONSTRAINT task_run_pkey PRIMARY KEY (run_id)
+);
+CREATE INDEX task_run_of ON belfry.task_run USING btree (workflow_run_id, task);
+ALTER TABLE belfry.task_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.task_run TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.task_run TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.task_run TO belfry_engine;
+GRANT DELETE, SELECT ON belfry.task_run TO belfry_app;
+
+CREATE TABLE belfry.task_wait (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_run_id uuid NOT NULL,
+  task integer NOT NULL,
+  item integer,
+  task_id text NOT NULL,
+  kind text NOT NULL,
+  message text,
+  signal text,
+  child_id uuid,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  due_at timestamp with time zone,
+  on_timeout text NOT NULL,
+  on_reject text NOT NULL,
+  state text,
+  ended_at timestamp with time zone,
+  output jsonb,
+  ended_by jsonb,
+  reason text,
+  CONSTRAINT task_wait_pkey PRIMARY KEY (id),
+  CONSTRAINT task_wait_check CHECK (((state IS NULL) = (ended_at IS NULL))),
+  CONSTRAINT task_wait_check1 CHECK (((kind = 'workflow'::text) = (child_id IS NOT NULL))),
+  CONSTRAINT task_wait_check2 CHECK (((kind = 'signal'::text) = (signal IS NOT NULL))),
+  CONSTRAINT task_wait_kind_check CHECK ((kind = ANY (ARRAY['approval'::text, 'time'::text, 'signal'::text, 'workflow'::text]))),
+  CONSTRAINT task_wait_on_reject_check CHECK ((on_reject = ANY (ARRAY['failed'::text, 'skipped'::text]))),
+  CONSTRAINT task_wait_on_timeout_check CHECK ((on_timeout = ANY (ARRAY['succeeded'::text, 'failed'::text, 'skipped'::text]))),
+  CONSTRAINT task_wait_reason_check CHECK ((length(reason) <= 1024)),
+  CONSTRAINT task_wait_state_check CHECK ((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text])))
+) WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=5000);
+CREATE INDEX task_wait_due ON belfry.task_wait USING btree (due_at) WHERE ((state IS NULL) AND (due_at IS NOT NULL));
+CREATE INDEX task_wait_of ON belfry.task_wait USING btree (workflow_run_id, task);
+CREATE INDEX task_wait_open ON belfry.task_wait USING btree (tenant_id, id) WHERE ((state IS NULL) AND (kind = 'approval'::text));
+CREATE INDEX task_wait_signal ON belfry.task_wait USING btree (workflow_run_id, signal) WHERE ((state IS NULL) AND (signal IS NOT NULL));
+ALTER TABLE belfry.task_wait ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.task_wait TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.task_wait TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.task_wait TO belfry_engine;
+GRANT SELECT ON belfry.task_wait TO belfry_app;
+GRANT UPDATE (state, ended_at, output, ended_by, reason) ON belfry.task_wait TO belfry_engine;
+GRANT UPDATE (task, state, ended_at, output, ended_by, reason) ON belfry.task_wait TO belfry_app;
+
 CREATE TABLE belfry.tenant (
   id uuid NOT NULL,
   name text NOT NULL,
@@ -1278,6 +1481,194 @@ CREATE POLICY app ON belfry.timer TO belfry_app USING ((tenant_id = belfry.tenan
 CREATE POLICY engine ON belfry.timer TO belfry_engine USING (true) WITH CHECK (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.timer TO belfry_app;
 GRANT DELETE, SELECT, UPDATE ON belfry.timer TO belfry_engine;
+
+CREATE TABLE belfry.workflow (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  name text NOT NULL,
+  description text NOT NULL DEFAULT ''::text,
+  version integer NOT NULL DEFAULT 1,
+  task_count integer NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  deleted_at timestamp with time zone,
+  concurrency jsonb,
+  timeout_ms bigint,
+  CONSTRAINT workflow_pkey PRIMARY KEY (id),
+  CONSTRAINT workflow_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT workflow_task_count_check CHECK ((task_count > 0)),
+  CONSTRAINT workflow_version_check CHECK ((version > 0))
+);
+CREATE UNIQUE INDEX workflow_list ON belfry.workflow USING btree (tenant_id, id);
+CREATE UNIQUE INDEX workflow_name ON belfry.workflow USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+ALTER TABLE belfry.workflow ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow TO belfry_engine USING (true);
+GRANT INSERT, SELECT, UPDATE ON belfry.workflow TO belfry_app;
+GRANT SELECT ON belfry.workflow TO belfry_engine;
+
+CREATE TABLE belfry.workflow_event (
+  at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  workflow_run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  kind text NOT NULL,
+  run_id uuid,
+  CONSTRAINT workflow_event_check CHECK (((kind = 'end'::text) = (run_id IS NOT NULL))),
+  CONSTRAINT workflow_event_kind_check CHECK ((kind = ANY (ARRAY['begin'::text, 'end'::text, 'cancel'::text, 'signal'::text])))
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
+CREATE INDEX workflow_event_begin ON belfry.workflow_event USING btree (at) WHERE (kind = 'begin'::text);
+CREATE INDEX workflow_event_next ON belfry.workflow_event USING btree (at) WHERE (kind <> 'begin'::text);
+CREATE INDEX workflow_event_of ON belfry.workflow_event USING btree (workflow_run_id);
+ALTER TABLE belfry.workflow_event ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_event TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_event TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.workflow_event TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.workflow_event TO belfry_app;
+
+CREATE TABLE belfry.workflow_progress (
+  workflow_run_id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  states bytea NOT NULL,
+  items jsonb NOT NULL DEFAULT '{}'::jsonb,
+  notes jsonb NOT NULL DEFAULT '{}'::jsonb,
+  turn text,
+  stop text,
+  deadline timestamp with time zone,
+  wait_id uuid,
+  depth smallint NOT NULL DEFAULT 0,
+  priority smallint,
+  gate text COLLATE "C",
+  admitted_at timestamp with time zone,
+  timeout_ms bigint,
+  schedule_id uuid,
+  waits boolean NOT NULL DEFAULT false,
+  CONSTRAINT workflow_progress_pkey PRIMARY KEY (workflow_run_id),
+  CONSTRAINT workflow_progress_stop_check CHECK ((stop = ANY (ARRAY['canceled'::text, 'timed_out'::text, 'failed_fast'::text]))),
+  CONSTRAINT workflow_progress_turn_check CHECK ((turn = ANY (ARRAY['main'::text, 'on_failure'::text, 'finally'::text])))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000);
+CREATE INDEX workflow_progress_admitted ON belfry.workflow_progress USING btree (gate, workflow_run_id) WHERE ((gate IS NOT NULL) AND (admitted_at IS NOT NULL));
+CREATE INDEX workflow_progress_deadline ON belfry.workflow_progress USING btree (deadline) WHERE (deadline IS NOT NULL);
+CREATE INDEX workflow_progress_queue ON belfry.workflow_progress USING btree (gate, COALESCE((priority)::integer, 0) DESC, workflow_run_id) WHERE ((gate IS NOT NULL) AND (admitted_at IS NULL));
+CREATE INDEX workflow_progress_schedule ON belfry.workflow_progress USING btree (schedule_id, workflow_run_id) WHERE (schedule_id IS NOT NULL);
+ALTER TABLE belfry.workflow_progress ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_progress TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_progress TO belfry_engine USING (true) WITH CHECK (true);
+CREATE POLICY owner ON belfry.workflow_progress FOR SELECT TO CURRENT_USER USING (true);
+GRANT DELETE, INSERT, SELECT ON belfry.workflow_progress TO belfry_app;
+GRANT DELETE, INSERT, SELECT ON belfry.workflow_progress TO belfry_engine;
+GRANT UPDATE (states, items, notes, turn, stop, deadline, admitted_at, waits) ON belfry.workflow_progress TO belfry_engine;
+GRANT UPDATE (version, states, items, notes, turn, stop, deadline, waits) ON belfry.workflow_progress TO belfry_app;
+
+CREATE TABLE belfry.workflow_run (
+  id uuid NOT NULL,
+  tenant_id uuid NOT NULL,
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  source text NOT NULL,
+  input jsonb,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  state text,
+  ended_at timestamp with time zone,
+  states bytea,
+  items jsonb,
+  notes jsonb,
+  revision integer NOT NULL DEFAULT 1,
+  stop text,
+  acts jsonb NOT NULL DEFAULT '[]'::jsonb,
+  last_rerun jsonb,
+  given_outputs jsonb NOT NULL DEFAULT '{}'::jsonb,
+  gone_tasks text[] NOT NULL DEFAULT '{}'::text[],
+  parent_id uuid,
+  wait_id uuid,
+  depth smallint NOT NULL DEFAULT 0,
+  priority smallint,
+  output jsonb,
+  schedule_id uuid,
+  scheduled_for timestamp with time zone,
+  interval_start timestamp with time zone,
+  interval_end timestamp with time zone,
+  cause_id uuid,
+  chain smallint NOT NULL DEFAULT 0,
+  CONSTRAINT workflow_run_pkey PRIMARY KEY (id),
+  CONSTRAINT workflow_run_check CHECK (((state IS NULL) = (ended_at IS NULL))),
+  CONSTRAINT workflow_run_priority_check CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
+  CONSTRAINT workflow_run_revision_check CHECK ((revision > 0)),
+  CONSTRAINT workflow_run_source_check CHECK ((source = ANY (ARRAY['manual'::text, 'schedule'::text, 'trigger'::text, 'backfill'::text, 'workflow'::text, 'event'::text, 'task'::text]))),
+  CONSTRAINT workflow_run_state_check CHECK ((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text]))),
+  CONSTRAINT workflow_run_stop_check CHECK ((stop = ANY (ARRAY['canceled'::text, 'timed_out'::text, 'failed_fast'::text])))
+) PARTITION BY RANGE (id);
+CREATE INDEX workflow_run_of ON ONLY belfry.workflow_run USING btree (tenant_id, workflow_id, id);
+CREATE INDEX workflow_run_schedule ON ONLY belfry.workflow_run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
+CREATE UNIQUE INDEX workflow_run_list ON ONLY belfry.workflow_run USING btree (tenant_id, id);
+ALTER TABLE belfry.workflow_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_run TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT ON belfry.workflow_run TO belfry_app;
+GRANT INSERT, SELECT ON belfry.workflow_run TO belfry_engine;
+GRANT UPDATE (state, ended_at, states, items, notes, stop, output) ON belfry.workflow_run TO belfry_engine;
+GRANT UPDATE (version, input, state, ended_at, states, items, notes, revision, stop, acts, last_rerun, given_outputs, gone_tasks, output) ON belfry.workflow_run TO belfry_app;
+
+CREATE TABLE belfry.workflow_run_default PARTITION OF belfry.workflow_run DEFAULT;
+ALTER TABLE belfry.workflow_run_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY owner ON belfry.workflow_run_default TO CURRENT_USER USING (true) WITH CHECK (true);
+
+CREATE TABLE belfry.workflow_signal (
+  workflow_run_id uuid NOT NULL,
+  name text NOT NULL,
+  tenant_id uuid NOT NULL,
+  payload jsonb,
+  sent_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  sent_by jsonb NOT NULL,
+  CONSTRAINT workflow_signal_pkey PRIMARY KEY (workflow_run_id, name),
+  CONSTRAINT workflow_signal_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128)))
+);
+ALTER TABLE belfry.workflow_signal ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_signal TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_signal TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, SELECT ON belfry.workflow_signal TO belfry_engine;
+GRANT INSERT, SELECT ON belfry.workflow_signal TO belfry_app;
+GRANT UPDATE (payload, sent_at, sent_by) ON belfry.workflow_signal TO belfry_app;
+
+CREATE TABLE belfry.workflow_trigger (
+  tenant_id uuid NOT NULL,
+  workflow_id uuid NOT NULL,
+  "position" smallint NOT NULL,
+  kind text NOT NULL,
+  name text NOT NULL,
+  states text[] NOT NULL,
+  input jsonb,
+  CONSTRAINT workflow_trigger_pkey PRIMARY KEY (tenant_id, workflow_id, "position"),
+  CONSTRAINT workflow_trigger_kind_check CHECK ((kind = ANY (ARRAY['workflow'::text, 'event'::text]))),
+  CONSTRAINT workflow_trigger_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128)))
+);
+CREATE INDEX workflow_trigger_name ON belfry.workflow_trigger USING btree (tenant_id, kind, name);
+ALTER TABLE belfry.workflow_trigger ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_trigger TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_trigger TO belfry_engine USING (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.workflow_trigger TO belfry_app;
+GRANT SELECT ON belfry.workflow_trigger TO belfry_engine;
+
+CREATE TABLE belfry.workflow_version (
+  workflow_id uuid NOT NULL,
+  version integer NOT NULL,
+  tenant_id uuid NOT NULL,
+  description text NOT NULL,
+  task_count integer NOT NULL,
+  definition jsonb NOT NULL,
+  job_ids uuid[] NOT NULL,
+  job_versions integer[] NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT workflow_version_pkey PRIMARY KEY (tenant_id, workflow_id, version),
+  CONSTRAINT workflow_version_workflow FOREIGN KEY (tenant_id, workflow_id) REFERENCES belfry.workflow(tenant_id, id),
+  CONSTRAINT workflow_version_check1 CHECK (((cardinality(job_ids) = task_count) AND (cardinality(job_versions) = task_count)))
+);
+ALTER TABLE belfry.workflow_version ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.workflow_version TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.workflow_version TO belfry_engine USING (true);
+GRANT INSERT, SELECT ON belfry.workflow_version TO belfry_app;
+GRANT SELECT ON belfry.workflow_version TO belfry_engine;
 
 CREATE TABLE belfry.zone_data (
   zone text NOT NULL,

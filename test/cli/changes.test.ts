@@ -1,6 +1,6 @@
 // What holds for every command that changes something: --dry-run stores nothing, --quiet says nothing, a
 // creation carries an Idempotency-Key. And jobs, keys and tenants.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
@@ -9,27 +9,36 @@ import { commandTable } from '../../packages/cli/src/command-table.ts'
 import { startCliRig } from './support/cli.ts'
 
 const rig = await startCliRig()
-afterAll(() => rig.close())
+const folder = mkdtempSync(join(tmpdir(), 'belfry-changes-'))
+const file = join(folder, 'flow.yaml')
+writeFileSync(file, 'name: new\ntasks: [{ id: a, job: report }]\n')
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true })
+  await rig.close()
+})
 
 let runId = ''
 let backfillId = ''
 beforeEach(() => {
   const { store } = rig.server
-  const { jobs, schedules, runs, keys, tenants, backfills, calendars, pools } = store
-  for (const map of [jobs, schedules, runs, keys, tenants, backfills, calendars, pools]) map.clear()
+  const { jobs, schedules, runs, keys, tenants, backfills, calendars, pools, workflows } = store
+  const maps = [jobs, schedules, runs, keys, tenants, backfills, calendars, pools, workflows]
+  for (const map of maps) map.clear()
   rig.server.seen.length = 0
   store.addJob('report')
   store.addSchedule('nightly')
   store.addKey('web')
   store.addCalendar('closed', { weekdays: ['sat', 'sun'] })
   store.addPool('database', { slots: 10 })
+  store.addWorkflow('flow')
   runId = store.addRun().id
   backfillId = store.addBackfill().id
 })
 
 const stored = () => {
-  const { jobs, schedules, runs, keys, tenants, backfills, calendars, pools } = rig.server.store
-  const maps = [jobs, schedules, runs, keys, tenants, backfills, calendars, pools]
+  const { store } = rig.server
+  const { jobs, schedules, runs, keys, tenants, backfills, calendars, pools, workflows } = store
+  const maps = [jobs, schedules, runs, keys, tenants, backfills, calendars, pools, workflows]
   return JSON.stringify(maps.map((map) => [...map.values()]))
 }
 
@@ -58,6 +67,17 @@ const changes: Readonly<Record<string, readonly string[]>> = {
   'run cancel': ['RUN'],
   'dead-letter replay': ['RUN'],
   'dead-letter delete': ['RUN'],
+  'workflow apply': ['-f', file],
+  'workflow delete': ['flow'],
+  'workflow run': ['flow'],
+  'workflow-run cancel': ['RUN'],
+  'workflow-run rerun': ['RUN', '--from', 'a'],
+  'workflow-run mark': ['RUN', 'a', '--as', 'succeeded', '--reason', 'by hand'],
+  'workflow-run skip': ['RUN', 'a'],
+  'workflow-run approve': ['RUN', 'a'],
+  'workflow-run reject': ['RUN', 'a', '--reason', 'no'],
+  'workflow-run signal': ['RUN', 'go'],
+  'event send': ['order.created', '--key', '17'],
   'job create': ['new', '--http', 'https://a.example'],
   'job update': ['report', '--priority', '3'],
   'job pause': ['report', '--reason', 'repair'],

@@ -1,8 +1,9 @@
 // The client against a server that speaks the contract: every route typed and reachable, retries only where
 // they are safe, errors with code and request id, lists that page by themselves, the wait for a run.
 import { BelfryError, type RouteName, routes } from '@belfry/contract'
-import { AnswerError, type Client, createClient, defineJob } from '@belfry/sdk'
+import { AnswerError, type Client, createClient } from '@belfry/sdk'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { callsOfAll } from './support/client-calls.ts'
 import { problem, requestId, startContractServer, testKey } from './support/contract-server.ts'
 import { nextId } from './support/contract-records.ts'
 
@@ -37,96 +38,6 @@ async function failure(promise: Promise<unknown>): Promise<BelfryError> {
 const handler = { kind: 'http', url: 'https://example.com/hook' } as const
 const overloaded = { status: 503, body: problem('database_unavailable', 'Wait a moment.') }
 
-type Calls = readonly (() => Promise<unknown>)[]
-
-/** One call of each route of what is planned. */
-function planCalls(id: string): Calls {
-  const { jobs, schedules, backfills, calendars } = client
-  return [
-    () => jobs.create({ name: 'j', handler }),
-    () => jobs.list().page(),
-    () => jobs.get(id),
-    () => jobs.update(id, { priority: 1 }),
-    () => jobs.delete(id),
-    () => jobs.pause(id, { reason: 'repair' }),
-    () => jobs.resume(id),
-    () => schedules.create({ name: 's', every: '5m', job: 'j' }),
-    () => schedules.list().page(),
-    () => schedules.get(id),
-    () => schedules.update(id, { every: '1h' }),
-    () => schedules.delete(id),
-    () => schedules.pause(id),
-    () => schedules.resume(id),
-    () => schedules.skip(id, { count: 2 }),
-    () => schedules.sleep(id, { until: '2026-11-30T00:00:00Z' }),
-    () => schedules.wake(id),
-    () => schedules.trigger(id),
-    () => schedules.preview({ every: '5m' }),
-    () => schedules.occurrences(id).page(),
-    () => schedules.explain(id),
-    () => schedules.backfill(id, { from: '2026-11-01T00:00:00Z' }),
-    () => backfills.list().page(),
-    () => backfills.get(id),
-    () => backfills.pause(id),
-    () => backfills.resume(id),
-    () => backfills.cancel(id, { cancelRuns: true }),
-    () => calendars.create({ name: 'c', dates: ['2026-12-24'] }),
-    () => calendars.list().page(),
-    () => calendars.get(id),
-    () => calendars.days(id, { from: '2026-12-01' }),
-    () => calendars.update(id, { dates: null }),
-    () => calendars.delete(id),
-  ]
-}
-
-/** One call of each other route. */
-function otherCalls(id: string): Calls {
-  const { runs, deadLetters, logs, workers, functions, pools, queues, keys, tenants } = client
-  const job = defineJob({ name: 'f', run: () => 1 })
-  return [
-    () => client.whoami(),
-    () => runs.create({ job: 'j' }),
-    () => runs.enqueueBatch({ items: [{ job: 'j' }] }),
-    () => runs.list({ state: ['failed', 'running'] }).page(),
-    () => runs.get(id),
-    () => runs.attempts(id).page(),
-    () => runs.cancel(id),
-    () => runs.cancelMany({ filter: { job: 'j' } }),
-    () => deadLetters.list({ state: ['open'] }).page(),
-    () => deadLetters.groups(),
-    () => deadLetters.get(id),
-    () => deadLetters.replay(id),
-    () => deadLetters.replayMany({ filter: { job: 'j' } }),
-    () => deadLetters.delete(id),
-    () => deadLetters.deleteMany({ filter: { job: 'j' } }),
-    () => runs.explain(id),
-    // what comes is no stream of events, and no run
-    () => failure(runs.followLogs(id)[Symbol.asyncIterator]().next()),
-    () => failure(client.waitForRun(id, { timeoutMs: 200 })),
-    () => logs.get(id, { attempt: 1 }),
-    () => workers.list().page(),
-    () => functions.register([job]),
-    () => pools.create({ name: 'p', slots: 2 }),
-    () => pools.list().page(),
-    () => pools.get(id),
-    () => pools.update(id, { slots: 3 }),
-    () => pools.delete(id),
-    () => queues.list(),
-    () => queues.get('mail'),
-    () => queues.pause('mail', { reason: 'repair' }),
-    () => queues.resume('mail'),
-    () => queues.limit(),
-    () => queues.setLimit({ runLimit: 5 }),
-    () => keys.create({ name: 'k', scopes: ['read'] }),
-    () => keys.list().page(),
-    () => keys.revoke(id),
-    () => tenants.create({ name: 't' }),
-    () => tenants.list().page(),
-    () => client.server(),
-    () => client.replans.list().page(),
-  ]
-}
-
 describe('routes', () => {
   const bodies: Partial<Record<RouteName, unknown>> = {
     tenantCreate: { name: 't' },
@@ -157,7 +68,7 @@ describe('routes', () => {
   it('are all behind a noun', async () => {
     server.intercept = () => ({ status: 200, body: { items: [], nextCursor: null } })
     const id = nextId()
-    for (const call of [...planCalls(id), ...otherCalls(id)]) await call()
+    for (const call of callsOfAll(client, id)) await call()
     // the rest of the worker protocol is spoken by `createWorker` alone
     const isCalled = (name: string) => !/^worker(?!List$)/.test(name)
     const expected = Object.keys(routes).filter(isCalled)

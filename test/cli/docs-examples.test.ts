@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { startCliRig } from './support/cli.ts'
 
-const page = ['reference/schedules.md', 'how-to/retries.md', 'how-to/limits.md']
+const page = ['reference/schedules.md', 'how-to/retries.md', 'how-to/limits.md', 'how-to/workflow-waits.md']
   .map((path) => readFileSync(fileURLToPath(new URL(`../../docs/${path}`, import.meta.url)), 'utf8'))
   .join('\n')
 const lines = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)]

@@ -150,7 +150,14 @@ describe('actions', () => {
 
   it('a reason that an occurrence carries is shown', async () => {
     const { id } = rig.server.store.addSchedule('b')
-    const made = { scheduleId: id, runId: null, firedAt: '2026-11-29T11:00:00Z', lateMs: 0, missedCount: 1 }
+    const made = {
+      scheduleId: id,
+      runId: null,
+      workflowRunId: null,
+      firedAt: '2026-11-29T11:00:00Z',
+      lateMs: 0,
+      missedCount: 1,
+    }
     rig.server.store.occurrences.push({
       ...made,
       laterRunIds: [],

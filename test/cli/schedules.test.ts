@@ -233,6 +233,7 @@ describe('looking', () => {
     const made = {
       scheduleId: id,
       runId: null,
+      workflowRunId: null,
       laterRunIds: [],
       firedAt: '2026-11-29T11:00:00.020Z',
       lateMs: 20,

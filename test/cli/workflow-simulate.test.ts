@@ -1,8 +1,9 @@
-// `belfry workflow simulate --batch`: the public case file in full, against what each case expects in
-// Belfry's words. Where Belfry decides otherwise than the system of a case, the case is listed with the
-// reason.
+// `belfry workflow simulate --batch`: the public case file in full and one of our own in the same form,
+// against what each case expects in Belfry's words. Where Belfry decides otherwise than the system of a case,
+// the case is listed with the reason.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Result, runAlone } from './support/cli.ts'
 
@@ -38,8 +39,10 @@ interface Line {
   readonly notApplicable?: string
 }
 
-const path = fileURLToPath(new URL('../cases/dag.json', import.meta.url))
-const file = JSON.parse(readFileSync(path, 'utf8')) as { readonly cases: readonly Case[] }
+const texts = ['dag.json', 'dag-more.json'].map((name) =>
+  readFileSync(fileURLToPath(new URL(`../cases/${name}`, import.meta.url)), 'utf8'),
+)
+const cases = texts.flatMap((text) => (JSON.parse(text) as { readonly cases: readonly Case[] }).cases)
 
 /** What Belfry decides otherwise, and why; the states that it gives instead. */
 const deliberate: Readonly<Record<string, { reason: string; expected: Expected }>> = {
@@ -54,6 +57,14 @@ const deliberate: Readonly<Record<string, { reason: string; expected: Expected }
   'EDGE-01': {
     reason: 'a workflow without tasks is a mistake: it is refused when it is saved',
     expected: { valid: false },
+  },
+  'MO-AF-67': {
+    reason: 'who cannot expand fails: the task that gave the list did what it should',
+    expected: { run: 'failed', nodes: { list: 'success', work: 'failed' } },
+  },
+  'MO-AF-70': {
+    reason: 'what a failure elsewhere ended is canceled, what it kept from starting is not run',
+    expected: { run: 'failed', nodes: { a: 'success', b: 'failed', c: 'cancelled', d: 'not_run' } },
   },
   'GH-04': {
     reason: 'rules look at direct parents only: a skip two levels above is not felt',
@@ -127,20 +138,66 @@ function differencesOf(each: Case, line: Line): string[] {
 }
 
 describe('belfry workflow simulate --batch', async () => {
-  const lines = new Map((await linesFor(readFileSync(path, 'utf8'))).map((line) => [line.id, line]))
+  const answers = await Promise.all(texts.map(linesFor))
+  const lines = new Map(answers.flat().map((line) => [line.id, line]))
 
   it('answers every case, in a line each', () => {
-    expect([...lines.keys()]).toEqual(file.cases.map(({ id }) => id))
+    expect([...lines.keys()]).toEqual(cases.map(({ id }) => id))
     expect([...lines.values()].filter((line) => line.notApplicable !== undefined)).toEqual([])
   })
 
   it('decides otherwise than a case only where that is contested', () => {
-    const contested = file.cases.filter((each) => !each.normative).map(({ id }) => id)
+    const contested = cases.filter((each) => !each.normative).map(({ id }) => id)
     for (const id of Object.keys(deliberate)) expect(contested).toContain(id)
   })
 
-  it.each(file.cases.map((each) => [each.id, each.title, each] as const))('%s: %s', (id, _, each) => {
+  it('has each of them in the reviewed list of the reference page', () => {
+    const page = readFileSync(new URL('../../docs/reference/workflows.md', import.meta.url), 'utf8')
+    const list = page.slice(page.indexOf('## Where Belfry decides otherwise'))
+    for (const id of Object.keys(deliberate)) expect(list).toContain(id)
+    const byLeaves = cases.filter(({ id, expected }) => {
+      return !id.startsWith('MO-') && expected?.run_if_any_failure_fails_run !== undefined
+    })
+    for (const { id } of byLeaves) expect(list).toContain(id)
+  })
+
+  it.each(cases.map((each) => [each.id, each.title, each] as const))('%s: %s', (id, _, each) => {
     expect(differencesOf(each, lines.get(id) ?? { id })).toEqual([])
+  })
+
+  it('plays the example of the reference page', async () => {
+    const page = readFileSync(new URL('../../docs/reference/workflows.md', import.meta.url), 'utf8')
+    const [, file = '', line = ''] = /```json\n(\{.*?)```\n\n```json\n(.*?)```/s.exec(page) ?? []
+    expect((await batch(file)).out).toBe(line)
+  })
+
+  it('has a line for whatever stands in a case, and never plays what it does not know', async () => {
+    const strange = [null, true, -1, 1e308, '', 'x', '__proto__', [], [[]], {}, ['a'], { a: null }]
+    const small = cases.filter((each) => !('generate' in each))
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...small),
+        fc.infiniteStream(fc.nat()),
+        fc.constantFrom(...strange),
+        async (each, draws, value) => {
+          const changed = structuredClone(each) as unknown as Record<string, unknown>
+          let at = changed
+          let field = ''
+          do {
+            const fields = Object.keys(at)
+            field = fields[(draws.next().value ?? 0) % fields.length] ?? ''
+            const inner = at[field]
+            if (typeof inner !== 'object' || inner === null || Object.keys(inner).length === 0) break
+            at = inner as Record<string, unknown>
+          } while ((draws.next().value ?? 0) % 3 > 0)
+          at[field] = value
+          const [line] = await linesFor(JSON.stringify({ cases: [changed] }))
+          expect(line?.notApplicable ?? line?.valid).toBeDefined()
+          expect(line?.run).not.toBe('running')
+        },
+      ),
+      { numRuns: 300 },
+    )
   })
 
   it('names what is wrong with a graph and where', async () => {
@@ -177,9 +234,9 @@ describe('belfry workflow simulate --batch', async () => {
 
   it('says what it does not know, case by case, and refuses only a file without a list', async () => {
     const [odd, none] = await linesFor(
-      JSON.stringify({ cases: [{ id: 'odd', nodes: [{ id: 'a', kind: 'sensor' }], edges: [] }, 7] }),
+      JSON.stringify({ cases: [{ id: 'odd', nodes: [{ id: 'a', kind: 'oracle' }], edges: [] }, 7] }),
     )
-    expect(odd?.notApplicable).toContain('sensor')
+    expect(odd?.notApplicable).toContain('oracle')
     expect(none).toMatchObject({ id: null, notApplicable: 'a case is an object' })
     for (const text of ['', '[]', '{"cases": 1}']) expect((await batch(text)).code).toBe(2)
   })

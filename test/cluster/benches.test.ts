@@ -44,6 +44,17 @@ describe('benches on Postgres alone', () => {
     expect(await lastLine('gate')).toMatchObject({ runsPerSecond: { none: figure, ...each }, ratio: each })
   })
 
+  it('measures workflows', async () => {
+    const each = { oneTask: figure, fanOutItems: figure, fanOutTasks: figure }
+    expect(await lastLine('workflow')).toMatchObject({
+      hopMs: { count: 1_000, p50: figure, p99: figure },
+      runsPerSecond: { plain: figure, ...each },
+      ratio: each,
+      oneTask: { startsPerSecond: figure, closedLoopPerSecond: figure },
+      save: { tasks: 5_000, newMs: figure, changedMs: figure },
+    })
+  })
+
   it('measures under a snapshot that is held', async () => {
     const found = await lastLine('held-snapshot')
     expect(found).toMatchObject({

@@ -30,6 +30,7 @@ const endings = fc.constantFrom<AttemptEnding>(
   { kind: 'timed_out' },
   { kind: 'timed_out', ofRun: true },
   { kind: 'canceled' },
+  { kind: 'skipped' },
   { kind: 'released' },
   { kind: 'lost' },
 )
@@ -141,7 +142,7 @@ function random() {
 }
 
 test('a cancel ends whatever is no success; a success stands', () => {
-  for (const kind of ['timed_out', 'canceled', 'released', 'lost'] as const) {
+  for (const kind of ['timed_out', 'canceled', 'skipped', 'released', 'lost'] as const) {
     expect(judge({ ending: { kind }, cancelRequested: true })).toMatchObject({
       runState: 'canceled',
       reason: 'canceled_by_request',

@@ -62,6 +62,7 @@ const plan = {
   overlap: 'skip',
   queue: 'default',
   priority: 0,
+  target: 'job',
   tenantWeight: 2,
 } as const
 
@@ -74,7 +75,8 @@ const firing: Firing = {
     const { tripMs = 0, ...rest } = answer
     await clock.advance(tripMs)
     const movedScheduleIds = fires.map(({ scheduleId }) => scheduleId)
-    const none = { fired: [], displaced: [], changedScheduleIds: [], endedScheduleIds: [] }
+    const nothing = { fired: [], displaced: [], changedScheduleIds: [], endedScheduleIds: [] }
+    const none = { ...nothing, toldDependents: false }
     const all = { ...none, movedScheduleIds, heldShards: [0] }
     return { ...all, nowMs: t0 + clock.monotonicMs(), ...rest }
   },

@@ -1,5 +1,5 @@
 // `belfry/testing` in memory: runs that wait for the test, a clock that it sets, retries, expectEnqueued.
-import { cancel, defineJob, fail, retryAfter } from 'belfry'
+import { cancel, defineJob, fail, retryAfter, skip } from 'belfry'
 import { createInlineBelfry, expectEnqueued } from 'belfry/testing'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -54,6 +54,7 @@ describe('outcomes are those of the real one', () => {
   test.each<[run: () => unknown, state: string, attempts: number]>([
     [() => fail('never'), 'failed', 1],
     [() => cancel(), 'canceled', 1],
+    [() => skip('no image'), 'skipped', 1],
     [() => retryAfter(5_000), 'pending', 1],
     [() => 1n, 'failed', 1],
     [() => ({ ratio: NaN }), 'failed', 1],

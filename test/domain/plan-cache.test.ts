@@ -44,6 +44,7 @@ const planWith = (calendars: readonly CalendarUse[]): SchedulePlan => ({
   sleepReason: null,
   queue: 'default',
   priority: 0,
+  target: 'job',
   tenantWeight: 1,
 })
 

@@ -33,6 +33,8 @@ const base: RunFacts = {
   startByMs: null,
   hold: null,
   gathering: null,
+  dependsOn: [],
+  rule: null,
   standing: null,
 }
 const facts = (more: Partial<RunFacts>): RunFacts => ({ ...base, ...more })

@@ -11,6 +11,40 @@ import { startTestApi } from '../support/api.ts'
 
 const ended = { runId: 'r', tenantId: 't', jobId: 'j', attempt: 1, durationMs: 1_500, errorCode: null }
 
+/** After the events of the first test. */
+const counted = [
+  'belfry_runs_finished_total{queue="mail",outcome="succeeded"} 1',
+  'belfry_run_duration_seconds_count{queue="mail",outcome="failed"} 1',
+  'belfry_run_wait_seconds_sum{queue="mail"} 2.01',
+  'belfry_claim_duration_seconds_count{queue="mail"} 1',
+  'belfry_schedule_lag_seconds_sum 0.007',
+  'belfry_occurrences_total{outcome="ran",reason="none"} 1',
+  'belfry_occurrences_total{outcome="missed",reason="catch_up_latest"} 40',
+  'belfry_runs_enqueued_total{queue="mail",source="manual"} 3',
+  'belfry_runs_rescued_total{reason="session_lost"} 2',
+  'belfry_gate_runs_total{outcome="opened"} 5',
+  'belfry_gate_runs_total{outcome="skipped"} 2',
+  'belfry_gate_runs_total{outcome="replaced"} 0',
+  'belfry_gate_look_seconds_count 2',
+  'belfry_gate_held_runs 12',
+  'belfry_workflow_hop_seconds_sum 0.012',
+  'belfry_workflow_round_seconds_count 1',
+  'belfry_workflow_runs_finished_total{state="failed"} 1',
+  'belfry_workflow_events_found_total 2',
+  'belfry_workflow_events_waiting 3',
+  'belfry_workflow_events_oldest_seconds 1.5',
+  'belfry_workflow_runs_alive 7',
+  'belfry_leases_lost_total{at="complete"} 1',
+  'belfry_leader{role="scheduler"} 1',
+  'belfry_shards_held 64',
+  'belfry_clock_skew_seconds -0.25',
+  'belfry_role_failures_total{role="worker"} 1',
+  'belfry_worker_slots{state="free"} 7',
+  'belfry_db_pool_connections{state="used"} 3',
+  'belfry_http_request_duration_seconds_count{method="GET",route="/v1/jobs/:id",status="200"} 1',
+  `belfry_build_info{version="1.2.3",node="${process.version}"} 1`,
+]
+
 describe('metrics', () => {
   it('count what the events say, with bounded labels', async () => {
     const metrics = createMetrics({ version: '1.2.3', processMetrics: false })
@@ -36,6 +70,8 @@ describe('metrics', () => {
     events.emit('runs_rescued', { count: 2, reason: 'session_lost', requeued: 2, failed: 0 })
     for (const opened of [2, 3])
       events.emit('gate_passed', { tenantId: 't', opened, skipped: 1, replaced: 0, durationMs: 5 })
+    events.emit('workflows_moved', { moved: 2, ended: { failed: 1 }, waitsMs: [4, 8], durationMs: 3 })
+    events.emit('workflow_events_found', { count: 2 })
     events.emit('lease_lost', { runId: 'r', leaseEpoch: 1, at: 'complete' })
     events.emit('shards_changed', { held: 64, gained: [1], lost: [] })
     events.emit('clock_skew', { skewMs: -250 })
@@ -43,33 +79,10 @@ describe('metrics', () => {
     requests.answered({ method: 'GET', route: '/v1/jobs/:id', status: 200, durationMs: 3 })
     metrics.readSlots(() => ({ used: 3, free: 7 }))
     metrics.readGate(() => ({ held: 12 }))
+    metrics.readWorkflows(() => ({ events: 3, oldestMs: 1_500, alive: 7 }))
     metrics.readConnections(() => ({ open: 5, idle: 2, waiting: 1 }))
     const text = await metrics.render()
-    for (const line of [
-      'belfry_runs_finished_total{queue="mail",outcome="succeeded"} 1',
-      'belfry_run_duration_seconds_count{queue="mail",outcome="failed"} 1',
-      'belfry_run_wait_seconds_sum{queue="mail"} 2.01',
-      'belfry_claim_duration_seconds_count{queue="mail"} 1',
-      'belfry_schedule_lag_seconds_sum 0.007',
-      'belfry_occurrences_total{outcome="ran",reason="none"} 1',
-      'belfry_occurrences_total{outcome="missed",reason="catch_up_latest"} 40',
-      'belfry_runs_enqueued_total{queue="mail",source="manual"} 3',
-      'belfry_runs_rescued_total{reason="session_lost"} 2',
-      'belfry_gate_runs_total{outcome="opened"} 5',
-      'belfry_gate_runs_total{outcome="skipped"} 2',
-      'belfry_gate_runs_total{outcome="replaced"} 0',
-      'belfry_gate_look_seconds_count 2',
-      'belfry_gate_held_runs 12',
-      'belfry_leases_lost_total{at="complete"} 1',
-      'belfry_leader{role="scheduler"} 1',
-      'belfry_shards_held 64',
-      'belfry_clock_skew_seconds -0.25',
-      'belfry_role_failures_total{role="worker"} 1',
-      'belfry_worker_slots{state="free"} 7',
-      'belfry_db_pool_connections{state="used"} 3',
-      'belfry_http_request_duration_seconds_count{method="GET",route="/v1/jobs/:id",status="200"} 1',
-      `belfry_build_info{version="1.2.3",node="${process.version}"} 1`,
-    ]) {
+    for (const line of counted) {
       expect(text).toContain(`${line}\n`)
     }
     expect(text).not.toContain('outcome="pending"')

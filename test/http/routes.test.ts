@@ -20,7 +20,18 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-type Thing = 'job' | 'schedule' | 'run' | 'key' | 'backfill' | 'calendar' | 'worker' | 'letter' | 'pool'
+type Thing =
+  | 'job'
+  | 'schedule'
+  | 'run'
+  | 'key'
+  | 'backfill'
+  | 'calendar'
+  | 'worker'
+  | 'letter'
+  | 'pool'
+  | 'workflow'
+  | 'workflowRun'
 type Things = Record<Thing, string>
 let made = 0
 
@@ -54,7 +65,26 @@ async function makeThings(key: string): Promise<Things> {
     letter: failed.body.id,
     pool: pool.body.id,
   }
-  return { ...ids, backfill: backfill.body.id, ...others }
+  return { ...ids, backfill: backfill.body.id, ...others, ...(await makeWorkflow(key, n)) }
+}
+
+async function makeWorkflow(key: string, n: number): Promise<Pick<Things, 'workflow' | 'workflowRun'>> {
+  const tasks = [
+    { id: 'a', handler: httpJob('x').handler },
+    { id: 'ok', approval: { message: 'May it?' } },
+    { id: 'go', wait: { signal: 'go' } },
+  ]
+  const workflow = await t.call('POST', '/v1/workflows', { key, body: { name: `w-${n}`, tasks } })
+  const run = await t.call('POST', '/v1/workflow-runs', { key, body: { workflow: `w-${n}` } })
+  // as the resolver would leave it
+  await t.database.sql(
+    `INSERT INTO belfry.task_wait (id, tenant_id, workflow_run_id, task, task_id, kind, message, on_timeout,
+                                   on_reject)
+     SELECT gen_random_uuid(), tenant_id, id, 1, 'ok', 'approval', 'May it?', 'failed', 'failed'
+     FROM belfry.workflow_run WHERE id = $1`,
+    [run.body.id],
+  )
+  return { workflow: workflow.body.id, workflowRun: run.body.id }
 }
 
 /** A run that has failed, as the engine would leave it. */
@@ -79,6 +109,8 @@ type Case = {
 const held = { runId: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f', leaseEpoch: 1 }
 const end = { outcome: 'succeeded', durationMs: 5 }
 const log = { firstLine: 0, lines: [{ at: '2026-11-29T12:00:00Z', level: 'info', message: 'x' }] }
+
+const markOfA = { tasks: ['a'], state: 'skipped', reason: 'by hand' }
 
 const cases: Readonly<Record<RouteName, Case>> = {
   whoami: {},
@@ -123,6 +155,29 @@ const cases: Readonly<Record<RouteName, Case>> = {
   calendarDays: { thing: 'calendar' },
   calendarUpdate: { thing: 'calendar', options: () => ({ body: { dates: ['2026-12-24'] } }) },
   calendarDelete: { thing: 'calendar' },
+  workflowApply: {
+    options: (n) => ({ body: { name: `flow-${n}`, tasks: [{ id: 'a', handler: httpJob('x').handler }] } }),
+  },
+  workflowList: {},
+  workflowGet: { thing: 'workflow' },
+  workflowVersionList: { thing: 'workflow' },
+  workflowDiff: { thing: 'workflow' },
+  workflowDelete: { thing: 'workflow' },
+  workflowRunCreate: { options: () => ({ body: { workflow: 'w-0' } }) },
+  eventSend: { options: (n) => ({ body: { event: 'made', key: `k-${n}` } }) },
+  workflowRunList: {},
+  workflowRunGet: { thing: 'workflowRun' },
+  workflowRunTasks: { thing: 'workflowRun' },
+  workflowRunCancel: { thing: 'workflowRun' },
+  approvalList: {},
+  workflowRunApprove: { thing: 'workflowRun', options: () => ({ body: { task: 'ok' } }) },
+  workflowRunReject: { thing: 'workflowRun', options: () => ({ body: { task: 'ok', reason: 'no' } }) },
+  workflowRunSignal: { thing: 'workflowRun', options: () => ({ body: { signal: 'go', payload: 1 } }) },
+  workflowRunRerun: { thing: 'workflowRun', before: 'markTask', options: () => ({ body: { what: 'all' } }) },
+  workflowRunMark: { thing: 'workflowRun', options: () => ({ body: markOfA }) },
+  workflowRunSkip: { thing: 'workflowRun', options: () => ({ body: { tasks: ['a'] } }) },
+  workflowRunExplain: { thing: 'workflowRun', query: '?task=a' },
+  workflowRunHistory: { thing: 'workflowRun' },
   runCreate: { options: () => ({ body: { job: 'job-0' } }) },
   runBatch: { options: () => ({ body: { items: [{ job: 'job-0' }] } }) },
   runList: {},
@@ -175,6 +230,8 @@ async function prepare(things: Things, { before }: Case): Promise<void> {
   if (before === 'schedule') await t.call('DELETE', `/v1/schedules/${things.schedule}`)
   if (before === 'skip') await t.call('POST', `/v1/schedules/${things.schedule}/skip`)
   if (before === 'cancelRun') await t.call('POST', `/v1/runs/${things.run}/cancel`)
+  if (before === 'markTask')
+    await t.call('POST', `/v1/workflow-runs/${things.workflowRun}/mark`, { body: markOfA })
   if (before === 'pauseBackfill') await t.call('POST', `/v1/backfills/${things.backfill}/pause`)
   if (before === 'pause') await t.call('POST', `/v1/schedules/${things.schedule}/pause`)
 }
@@ -257,6 +314,8 @@ describe('each route', () => {
       '/v1/schedules',
       '/v1/calendars',
       '/v1/pools',
+      '/v1/workflows',
+      '/v1/workflow-runs',
       '/v1/runs',
       '/v1/runs?state=pending',
       '/v1/runs?state=failed',

@@ -56,7 +56,7 @@ describe('many', () => {
     expect(preview).toMatchObject({
       count: 4,
       exact: true,
-      byState: { pending: 3, running: 1 },
+      byState: { waiting_for_dependencies: 0, pending: 3, running: 1 },
       byJob: [{ job: 'mail', count: 4 }],
     })
     expect(preview?.sample.map(({ id }) => id)).toEqual([running, later, ...ready.toReversed()])

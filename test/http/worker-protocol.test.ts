@@ -49,6 +49,7 @@ describe('a worker', () => {
     [{ outcome: 'failed', retryable: false, error: { code: 'x', message: 'no' } }, 'failed', 'not_retryable'],
     [{ outcome: 'timed_out' }, 'pending', null],
     [{ outcome: 'canceled' }, 'canceled', 'canceled_by_handler'],
+    [{ outcome: 'skipped' }, 'skipped', 'skipped_by_handler'],
     [{ outcome: 'released' }, 'pending', null],
   ])('that answers %j leaves the run %s', async (end, state, reason) => {
     const worker = await openHandWorker(api, { functions: ['work'] })

@@ -205,6 +205,7 @@ describe('a time never runs twice', () => {
       } as const
       return tx.advance({
         id,
+        target: 'job',
         expectedNextAtMs: hour(1),
         nextAtMs: hour(2),
         starts: [start],

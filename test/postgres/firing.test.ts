@@ -354,6 +354,7 @@ describe('plans', () => {
     const [plan, more] = await firing.plans([id, newId()])
     expect(more).toBeUndefined()
     expect(plan).toEqual({
+      target: 'job',
       scheduleId: id,
       tenantId: fixture.tenantId,
       gen: 1,

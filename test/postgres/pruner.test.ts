@@ -86,7 +86,9 @@ function pruner(more: Partial<Maintenance> = {}, retentionDays = 2) {
 }
 
 const days = (...list: string[]) =>
-  ['attempt', 'occurrence', 'run', 'run_log'].flatMap((parent) => list.map((day) => `${parent}_${day}`))
+  ['attempt', 'occurrence', 'run', 'run_log', 'workflow_run'].flatMap((parent) =>
+    list.map((day) => `${parent}_${day}`),
+  )
 
 describe('partitions', () => {
   test('are made from yesterday to three days ahead, once', async () => {
@@ -95,7 +97,7 @@ describe('partitions', () => {
     const expected = days('20260309', '20260310', '20260311', '20260312', '20260313')
     expect(await partitions()).toEqual(expected)
     const made = events.of('partitions_changed').map((each) => each.made)
-    expect(made.map((names) => names.length)).toEqual([4, 4, 4, 4, 4])
+    expect(made.map((names) => names.length)).toEqual([5, 5, 5, 5, 5])
     expect(made.flat().sort()).toEqual(expected)
     await runOnce()
     expect(events.of('partitions_changed')).toHaveLength(5)
@@ -293,6 +295,6 @@ describe('a task that fails', () => {
     } finally {
       await client.end()
     }
-    expect(await maintenance.makePartitions('2026-05-09')).toHaveLength(4)
+    expect(await maintenance.makePartitions('2026-05-09')).toHaveLength(5)
   })
 })

@@ -74,7 +74,7 @@ describe('every partition', () => {
     const made = await database.sql<{ name: string }>(
       'SELECT belfry.make_partitions(current_date + 20) AS name',
     )
-    expect(made).toHaveLength(4)
+    expect(made).toHaveLength(5)
     for (const days of [0, 20]) {
       await database.sql(
         `INSERT INTO belfry.occurrence

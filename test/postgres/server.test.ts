@@ -159,6 +159,25 @@ describe('connections', () => {
   })
 })
 
+it('tells of workflow runs that nobody moves on', async () => {
+  const server = await start({ roles: 'api' })
+  const finding = async () =>
+    (JSON.parse(await textOf(`${server.opsUrl}/readyz?verbose`)) as Verbose).checks.find(
+      ({ name }) => name === 'workflows',
+    )
+  expect(await finding()).toMatchObject({
+    status: 'ok',
+    facts: { alive: 0, eventsWaiting: 0, oldestWaitsMs: 0 },
+  })
+  await database.sql(
+    `INSERT INTO belfry.workflow_event (at, workflow_run_id, tenant_id, kind)
+     SELECT clock_timestamp() - interval '2 minutes', gen_random_uuid(), gen_random_uuid(), 'begin'`,
+  )
+  const message = expect.stringMatching(/oldest for 12\d s; .* role resolver or scheduler/) as string
+  expect(await finding()).toMatchObject({ status: 'warn', message, facts: { eventsWaiting: 1 } })
+  await database.sql('DELETE FROM belfry.workflow_event')
+})
+
 it('readiness names the database and the schema, which may be newer but not older', async () => {
   const server = await start({ roles: 'api' })
   const readyz = () => textOf(`${server.opsUrl}/readyz`)

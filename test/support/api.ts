@@ -1,6 +1,6 @@
 // The API on a fresh test database, with everything real but the network: requests are injected. Hints and
 // events are kept for a look. `call` sends JSON with a key and answers status, headers and body.
-import type { ClaimedFunctionRun, Scope } from '@belfry/contract'
+import type { ClaimedFunctionRun, Scope, WorkflowChange, WorkflowTask } from '@belfry/contract'
 import { createSystemIds } from '../../packages/server/src/adapters/system/ids.ts'
 import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
@@ -71,6 +71,8 @@ export type AnswerBody = {
   readonly upcoming: readonly string[]
   readonly warnings: readonly { readonly code: string; readonly at: string | null }[]
   readonly zoneDataVersion: string
+  readonly tasks: readonly WorkflowTask[]
+  readonly changes: readonly WorkflowChange[]
   readonly next: readonly string[]
   readonly before: readonly string[] | null
   readonly after: readonly string[] | null

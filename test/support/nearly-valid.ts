@@ -41,14 +41,32 @@ const anything = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }),
 )
 
-/** `root` holds the definitions that references name. */
-export function nearlyValid(schema: JsonSchema, root: object, name = ''): fc.Arbitrary<unknown> {
-  return fc.oneof({ arbitrary: fitting(schema, root, name), weight: 9 }, { arbitrary: anything, weight: 1 })
+/** A definition that holds itself is followed so often. */
+const mostOften = 2
+
+/** `root` holds the definitions that references name, `within` those that this schema is a part of. */
+export function nearlyValid(
+  schema: JsonSchema,
+  root: object,
+  name = '',
+  within: readonly string[] = [],
+): fc.Arbitrary<unknown> {
+  const arbitrary = fitting(schema, root, name, within)
+  return fc.oneof({ arbitrary, weight: 9 }, { arbitrary: anything, weight: 1 })
 }
 
-function fitting(schema: JsonSchema, root: object, name: string): fc.Arbitrary<unknown> {
-  const inner = (part: JsonSchema, as = name): fc.Arbitrary<unknown> => nearlyValid(part, root, as)
-  if (schema.$ref !== undefined) return inner(resolved(schema.$ref, root))
+function fitting(
+  schema: JsonSchema,
+  root: object,
+  name: string,
+  within: readonly string[],
+): fc.Arbitrary<unknown> {
+  const { $ref: reference } = schema
+  const inner = (part: JsonSchema, as = name): fc.Arbitrary<unknown> => nearlyValid(part, root, as, within)
+  if (reference !== undefined) {
+    if (within.filter((each) => each === reference).length >= mostOften) return anything
+    return nearlyValid(resolved(reference, root), root, name, [...within, reference])
+  }
   if (schema.const !== undefined) return fc.constant(schema.const)
   if (schema.enum !== undefined) return fc.constantFrom(...schema.enum)
   const choices = schema.anyOf ?? schema.oneOf

@@ -9,6 +9,7 @@ import { calendarCommands } from './commands/calendar.ts'
 import { contextCommands } from './commands/context.ts'
 import { deadLetterCommands } from './commands/dead-letter.ts'
 import { doctorCommand } from './commands/doctor.ts'
+import { eventCommands } from './commands/event.ts'
 import { jobCommands } from './commands/job.ts'
 import { occurrenceCommands } from './commands/occurrence.ts'
 import { poolCommands } from './commands/pool.ts'
@@ -19,6 +20,10 @@ import { scheduleCommands } from './commands/schedule.ts'
 import { demoCommand, devCommand, serverCommands } from './commands/server.ts'
 import { workerCommands } from './commands/worker.ts'
 import { workflowCommands } from './commands/workflow.ts'
+import { workflowActCommands } from './commands/workflow-acts.ts'
+import { workflowExplainCommands } from './commands/workflow-explain.ts'
+import { workflowDecisionCommands } from './commands/workflow-decisions.ts'
+import { workflowRunCommands } from './commands/workflow-run.ts'
 
 export const commandTable: readonly Command[] = [
   devCommand,
@@ -34,6 +39,11 @@ export const commandTable: readonly Command[] = [
   ...poolCommands,
   ...workerCommands,
   ...workflowCommands,
+  ...workflowRunCommands,
+  ...workflowActCommands,
+  ...workflowExplainCommands,
+  ...workflowDecisionCommands,
+  ...eventCommands,
   ...contextCommands,
   ...accessCommands,
   doctorCommand,

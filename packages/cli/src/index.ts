@@ -3,14 +3,23 @@
  * The command line itself starts in `main.ts`.
  */
 export {
+  all,
+  any,
   AnswerError,
+  at,
   BelfryError,
   cancel,
   createClient,
   createWorker,
   defineJob,
+  defineWorkflow,
+  equals,
   fail,
+  is,
+  not,
+  orElse,
   retryAfter,
+  skip,
 } from '@belfry/sdk'
 export type * from '@belfry/sdk'
 export { createBelfry } from './embedded/belfry.ts'

@@ -3,7 +3,7 @@
  * filter. An unknown name gets the nearest known one as a suggestion. Names are those of living things; what
  * was deleted left its history, and its id to find that by.
  */
-import type { CalendarSummary, JobSummary, Key, ScheduleSummary } from '@belfry/contract'
+import type { CalendarSummary, JobSummary, Key, ScheduleSummary, WorkflowSummary } from '@belfry/contract'
 import { BelfryError, nearest } from '@belfry/contract'
 import type { Client } from '@belfry/sdk'
 
@@ -48,6 +48,17 @@ export async function findCalendar(client: Client, nameOrId: string): Promise<Ca
   if (calendar !== undefined) return calendar
   const all = client.calendars.list({ limit: suggestionsLimit })
   throw notFound('calendar', nameOrId, namesOf(await all.take(suggestionsLimit)))
+}
+
+export async function findWorkflow(
+  client: Client,
+  nameOrId: string,
+): Promise<Pick<WorkflowSummary, 'id' | 'name' | 'version'>> {
+  if (isId(nameOrId)) return client.workflows.get(nameOrId)
+  const [workflow] = await client.workflows.list({ name: nameOrId, limit: 1 }).take(1)
+  if (workflow !== undefined) return workflow
+  const all = client.workflows.list({ limit: suggestionsLimit })
+  throw notFound('workflow', nameOrId, namesOf(await all.take(suggestionsLimit)))
 }
 
 /** The id of a job, where its history is asked for: an id is not looked up, so that a deleted one serves. */

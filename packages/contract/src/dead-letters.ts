@@ -42,7 +42,7 @@ export const deadLetterSchema = z
   .strictObject({
     runId: idSchema.meta({ description: 'Id of the run, and of the dead letter' }),
     jobId: idSchema,
-    job: nameSchema,
+    job: z.string(),
     jobVersion: z.int(),
     scheduleId: idSchema.nullable(),
     scheduledFor: instantSchema.nullable(),

@@ -78,6 +78,18 @@ export type EngineEvents = {
     tenantId: string
     state: 'completed' | 'canceled'
   }
+  /** A round of the resolver was committed. */
+  workflows_moved: {
+    /** Workflow runs that something had happened to. */
+    moved: number
+    /** How many of them ended, by their state. */
+    ended: Readonly<Record<string, number>>
+    /** Of each thing that had happened: from then until what follows from it was committed. */
+    waitsMs: readonly number[]
+    durationMs: number
+  }
+  /** Something had happened to workflow runs and nobody had told of it; they go on now. */
+  workflow_events_found: { count: number }
   partitions_changed: { made: readonly string[]; dropped: readonly string[] }
   /**
    * A process came with zone data newer than any before it. `zones`: those whose rules differ from now on; in

@@ -20,8 +20,11 @@ export const occurrenceSchema = z
       .int()
       .meta({ description: 'Planned times that this row stands for; 1 unless an outage is summed up' }),
     runId: idSchema.nullable(),
+    workflowRunId: idSchema.nullable().meta({ description: 'Where the schedule runs a workflow' }),
     laterRunIds: z.array(idSchema).meta({
-      description: 'Newest first, at most ten: runs for this planned time by a backfill or a trigger',
+      description:
+        'Newest first, at most ten: runs for this planned time by a backfill or a trigger; workflow runs ' +
+        'where it runs a workflow',
     }),
     firedAt: instantSchema,
     lateMs: z.int().meta({ description: 'firedAt − (scheduledFor + jitter), in ms' }),

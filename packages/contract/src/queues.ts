@@ -67,7 +67,7 @@ export type Hold = z.infer<typeof holdSchema>
 export const queuedRunSchema = z
   .strictObject({
     runId: idSchema,
-    job: nameSchema,
+    job: z.string(),
     place: z.int().meta({ description: 'Among all runs of the queue that this tenant has ready, from 1' }),
     priority: z.int(),
     tag: z.number().meta({ description: 'Place in the fair order of the queue; the lowest starts first' }),
@@ -85,7 +85,7 @@ export type QueuedRun = z.infer<typeof queuedRunSchema>
 
 export const heldGroupSchema = z
   .strictObject({
-    job: nameSchema,
+    job: z.string(),
     runs: z.int().meta({ description: 'Up to 1,000' }),
     firstRunId: idSchema.nullable(),
     hold: holdSchema,

@@ -20,6 +20,10 @@ import type { Route } from './route.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
 import { serverRoutes } from './server-routes.ts'
 import { workerRoutes } from './worker-routes.ts'
+import { eventRoutes } from './event-routes.ts'
+import { workflowActRoutes } from './workflow-act-routes.ts'
+import { workflowDecisionRoutes } from './workflow-decision-routes.ts'
+import { workflowRoutes } from './workflow-routes.ts'
 
 const id = z.strictObject({ id: idSchema })
 
@@ -155,7 +159,7 @@ export const routes = {
     path: '/v1/jobs/:id',
     scope: 'admin',
     tag: 'jobs',
-    summary: 'Delete a job that no schedule uses; its runs that wait or run go on',
+    summary: 'Delete a job that no schedule or workflow uses; its runs that wait or run go on',
     params: id,
     query: dryRunQuery,
     status: 204,
@@ -165,6 +169,10 @@ export const routes = {
   ...scheduleRoutes,
   ...backfillRoutes,
   ...calendarRoutes,
+  ...workflowRoutes,
+  ...eventRoutes,
+  ...workflowActRoutes,
+  ...workflowDecisionRoutes,
   runCreate: {
     method: 'POST',
     path: '/v1/runs',

@@ -40,17 +40,17 @@ export const bulkFields = {
 export const saysSomething = (filter: Readonly<Record<string, unknown>>): boolean =>
   Object.values(filter).some((value) => value !== undefined)
 
-export const jobCountSchema = z.strictObject({ jobId: idSchema, job: nameSchema, count: z.int() })
+export const jobCountSchema = z.strictObject({ jobId: idSchema, job: z.string(), count: z.int() })
 export type JobCount = z.infer<typeof jobCountSchema>
 
 /** The states in which a run can be canceled. */
-export const cancelableStates = ['pending', 'running'] as const
+export const cancelableStates = ['waiting_for_dependencies', 'pending', 'running'] as const
 export type CancelableState = (typeof cancelableStates)[number]
 
 export const runCancelFilterSchema = z
   .strictObject({
     state: z.array(z.enum(cancelableStates)).min(1).optional().meta({
-      description: 'Both if left out; a running one that was asked to cancel before is not asked again',
+      description: 'All if left out; a running one that was asked to cancel before is not asked again',
     }),
     job: nameSchema.optional(),
     jobId: idSchema.optional(),
@@ -77,7 +77,7 @@ export const runSelectionSchema = z
     exact: z.boolean().meta({
       description: `Whether all were counted; else there are more: ${maxBulkCounted} are looked at`,
     }),
-    byState: z.strictObject({ pending: z.int(), running: z.int() }),
+    byState: z.strictObject({ waiting_for_dependencies: z.int(), pending: z.int(), running: z.int() }),
     byJob: z
       .array(jobCountSchema)
       .meta({ description: `The ${maxBulkBreakdown} jobs with the most of them, most first` }),

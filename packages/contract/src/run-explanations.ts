@@ -4,7 +4,7 @@
  * to it, step by step, with the reason of every delay.
  */
 import { z } from 'zod'
-import { idSchema, instantSchema, nameSchema } from './common.ts'
+import { idSchema, instantSchema } from './common.ts'
 import { runReasons, runStates } from './states.ts'
 
 /**
@@ -17,6 +17,7 @@ export const runVerdicts = [
   'cancel_requested',
   'worker_lost',
   'waiting_for_run',
+  'waiting_for_dependencies',
   'gathering',
   'waiting_for_time',
   'retry_delay',
@@ -29,7 +30,7 @@ export type RunVerdict = (typeof runVerdicts)[number]
 export const runExplanationSchema = z
   .strictObject({
     runId: idSchema,
-    job: nameSchema,
+    job: z.string().meta({ description: 'Name of the job; of a task that has none, workflow/task' }),
     state: z.enum(runStates),
     reason: z.enum(runReasons).nullable(),
     verdict: z.enum(runVerdicts).meta({ description: 'The first check that holds' }),
@@ -51,13 +52,15 @@ export type RunExplanation = z.infer<typeof runExplanationSchema>
 
 /**
  * Steps of a run. A delay says what it waits or waited for: `due_time` its own time, `run` another run of its
- * schedule, `limit` a limit or a pause, `retry_backoff`, `retry_after` (the handler asked for it),
- * `crash_backoff` after a lost worker, `queue` its turn or a free worker.
+ * schedule, `dependencies` the runs that it depends on, `limit` a limit or a pause, `retry_backoff`,
+ * `retry_after` (the handler asked for it), `crash_backoff` after a lost worker, `queue` its turn or a free
+ * worker.
  */
 export const timelineKinds = ['created', 'delay', 'due', 'attempt', 'ended'] as const
 export const delayReasons = [
   'due_time',
   'run',
+  'dependencies',
   'limit',
   'retry_backoff',
   'retry_after',

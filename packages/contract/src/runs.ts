@@ -18,14 +18,49 @@ import {
 } from './common.ts'
 import { runLimitFields } from './retry-policy.ts'
 import { reasonWords } from './run-reasons.ts'
+import { taskIdSchema } from './workflow-paths.ts'
 import { timelineEntrySchema } from './run-explanations.ts'
-import { attemptOutcomes, deliveries, runReasons, runSources, runStates } from './states.ts'
+import {
+  attemptOutcomes,
+  deliveries,
+  runReasons,
+  runSources,
+  runStates,
+  terminalRunStates,
+} from './states.ts'
+import { defaultTriggerRule, triggerRules } from './workflow-words.ts'
 
 /** How many attempts, the newest, a run is shown with. */
 export const maxShownAttempts = 100
 
 /** Bytes of a target's response that are kept with an attempt. */
 export const maxCapturedBytes = 16 * 1024
+
+/** Runs that one run depends on, at most. */
+export const maxDependencies = 1_000
+
+const dependencyFields = {
+  dependsOn: z
+    .array(idSchema)
+    .min(1)
+    .max(maxDependencies)
+    .refine((ids) => new Set(ids).size === ids.length, { error: 'names a run twice; name it once' })
+    .optional()
+    .meta({
+      description:
+        'Runs of any job that have to end first; those that have ended count as they ended. Until then it ' +
+        'is `waiting_for_dependencies`',
+    }),
+  rule: z
+    .enum(triggerRules)
+    .optional()
+    .meta({
+      description: `How the runs of \`dependsOn\` have to end; ${defaultTriggerRule} if left out`,
+    }),
+}
+const ruleWithoutRuns = { path: ['rule'], error: 'needs dependsOn; give the runs, or leave this out' }
+const hasDependencies = (body: { dependsOn?: unknown; rule?: unknown }) =>
+  body.rule === undefined || body.dependsOn !== undefined
 
 /** How long a dedupe key is held by the run of its first request. */
 const dedupeFields = {
@@ -75,9 +110,11 @@ export const runCreateSchema = z
     priority: z.int().min(-100).max(100).optional(),
     runDeadlineMs: runLimitFields.runDeadlineMs.optional(),
     startWithinMs: runLimitFields.startWithinMs.optional(),
+    ...dependencyFields,
     ...dedupeFields,
   })
   .refine(hasDedupeKey, dedupeWithoutKey)
+  .refine(hasDependencies, ruleWithoutRuns)
   .meta({ id: 'RunCreate' })
 export type RunCreate = z.infer<typeof runCreateSchema>
 
@@ -118,7 +155,10 @@ const reasonsInWords = Object.entries(reasonWords)
 const runCore = {
   id: idSchema,
   jobId: idSchema,
-  job: nameSchema,
+  job: z
+    .string()
+    .regex(/^[A-Za-z0-9._/-]{1,193}$/)
+    .meta({ description: 'Name of the job; `<workflow>/<task>` for one of a workflow itself' }),
   jobVersion: z.int(),
   scheduleId: idSchema.nullable(),
   scheduledFor: instantSchema
@@ -158,10 +198,28 @@ const runCore = {
 export const runSummarySchema = z.strictObject(runCore).meta({ id: 'RunSummary' })
 export type RunSummary = z.infer<typeof runSummarySchema>
 
+export const dependencySchema = z
+  .strictObject({
+    runId: idSchema,
+    state: z
+      .enum([...terminalRunStates, 'unknown'])
+      .nullable()
+      .meta({
+        description: 'How it ended; null: not yet, or it was not looked at; `unknown`: its record is gone',
+      }),
+  })
+  .meta({ id: 'Dependency' })
+export type Dependency = z.infer<typeof dependencySchema>
+
 export const runSchema = z
   .strictObject({
     ...runCore,
     input: jsonValueSchema,
+    dependsOn: z.array(dependencySchema).meta({ description: 'The runs that it depends on' }),
+    rule: z
+      .enum(triggerRules)
+      .nullable()
+      .meta({ description: 'How they have to end; null where it depends on none' }),
     cancelReason: z.string().nullable().meta({ description: 'What was said when its cancel was asked for' }),
     replayOf: idSchema.nullable().meta({
       description: 'The failed run that it replays; null also where that is no longer on record',
@@ -191,6 +249,8 @@ export const runListQuery = z.strictObject({
   job: nameSchema.optional(),
   scheduleId: idSchema.optional(),
   backfillId: idSchema.optional(),
+  workflowRunId: idSchema.optional().meta({ description: 'Of its tasks, those before a rerun too' }),
+  task: taskIdSchema.optional().meta({ description: 'Of this task; with workflowRunId' }),
   createdAfter: givenInstantSchema.optional(),
   createdBefore: givenInstantSchema.optional(),
 })

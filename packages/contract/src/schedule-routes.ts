@@ -8,10 +8,14 @@ import * as explanations from './explanations.ts'
 import * as occurrences from './occurrences.ts'
 import type { Route } from './route.ts'
 import { runCreatedSchema } from './run-requests.ts'
+import { workflowRunSchema } from './workflow-runs.ts'
 import * as actions from './schedule-actions.ts'
 import * as schedules from './schedules.ts'
 
 const id = z.strictObject({ id: idSchema })
+
+/** What a trigger makes: a run, or a workflow run where the schedule runs a workflow. */
+const scheduleTriggeredSchema = z.union([runCreatedSchema, workflowRunSchema])
 
 export const scheduleRoutes = {
   scheduleCreate: {
@@ -177,11 +181,11 @@ export const scheduleRoutes = {
     path: '/v1/schedules/:id/trigger',
     scope: 'operate',
     tag: 'schedules',
-    summary: 'Run the job of a schedule now; its planned times do not move',
+    summary: 'Run the job or workflow of a schedule now; its planned times do not move',
     params: id,
     query: dryRunQuery,
     body: actions.triggerSchema,
-    response: runCreatedSchema,
+    response: scheduleTriggeredSchema,
     status: 201,
     joinedStatus: 200,
     effect: 'create',

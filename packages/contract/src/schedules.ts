@@ -139,6 +139,9 @@ const oneDelay = {
 }
 
 const target = {
+  workflow: nameSchema.optional().meta({
+    description: 'Name of a workflow, instead of a job: each planned time begins a run of its newest version',
+  }),
   job: nameSchema.optional().meta({ description: 'Name of an existing job' }),
   handler: jobDefinitionSchema.shape.handler.optional().meta({
     description: 'Instead of `job`: a job of the same name as the schedule is made with this handler',
@@ -187,16 +190,16 @@ export const scheduleCreateSchema = z
       const said = key === 'dialect' ? value.dialect !== 'unix' : value.dayMatch !== undefined
       if (said && value.cron === undefined) context.addIssue({ code: 'custom', path: [key], message: ofCron })
     }
-    if ((value.job === undefined) === (value.handler === undefined)) {
-      context.addIssue({ code: 'custom', path: ['job'], message: 'give either "job" (a name) or "handler"' })
+    const targets = (['job', 'workflow', 'handler'] as const).filter((key) => value[key] !== undefined)
+    if (targets.length !== 1) {
+      const message = 'give one of "job" (a name), "workflow" (a name) or "handler"'
+      context.addIssue({ code: 'custom', path: [targets[1] ?? 'job'], message })
     }
     for (const key of targetPolicies) {
-      if (value.job !== undefined && value[key] !== undefined) {
-        context.addIssue({
-          code: 'custom',
-          path: [key],
-          message: 'belongs to the job; change the job instead',
-        })
+      const owner = value.job === undefined ? value.workflow && 'tasks of the workflow' : 'job'
+      if (owner !== undefined && value[key] !== undefined) {
+        const message = `belongs to the ${owner}; change it there`
+        context.addIssue({ code: 'custom', path: [key], message })
       }
     }
   })
@@ -216,8 +219,10 @@ export const scheduleSchema = z
     id: idSchema,
     name: nameSchema,
     description: z.string(),
-    jobId: idSchema,
-    job: nameSchema,
+    jobId: idSchema.nullable(),
+    job: nameSchema.nullable().meta({ description: 'Null where it runs a workflow' }),
+    workflowId: idSchema.nullable(),
+    workflow: nameSchema.nullable().meta({ description: 'Null where it runs a job' }),
     at: z.string().nullable(),
     every: z.string().nullable(),
     cron: z.string().nullable(),
@@ -361,5 +366,6 @@ export const scheduleListQuery = z.strictObject({
   name: nameSchema.optional(),
   state: z.enum(scheduleStates).optional(),
   jobId: idSchema.optional(),
+  workflowId: idSchema.optional(),
 })
 export const schedulePageSchema = pageOf(scheduleSummarySchema)

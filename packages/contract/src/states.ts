@@ -64,7 +64,7 @@ export const afterCompletions = ['keep', 'delete'] as const
 export type AfterCompletion = (typeof afterCompletions)[number]
 
 /** Who asked for a run. */
-export const runSources = ['schedule', 'manual', 'trigger', 'backfill', 'replay'] as const
+export const runSources = ['schedule', 'manual', 'trigger', 'backfill', 'replay', 'workflow'] as const
 export type RunSource = (typeof runSources)[number]
 
 export const deliveries = ['at_least_once', 'at_most_once'] as const
@@ -79,8 +79,9 @@ export type HandlerKind = (typeof handlerKinds)[number]
  * `quarantined`: its worker died three times while running it. `canceled_by_handler`: the function itself
  * called it off. `deadline_exceeded`: the time for the whole run was over. `expired`: its first attempt had
  * not started by the time set for that. `concurrency_limit`: it came while its job was at a limit that
- * skips. `replaced`: a newer run took its place at such a limit. In words for people: `reasonWords`
- * (run-reasons.ts).
+ * skips. `replaced`: a newer run took its place at such a limit. `dependency_failed`,
+ * `dependency_skipped`: its rule on the runs that it depends on can no longer hold. In words for people:
+ * `reasonWords` (run-reasons.ts).
  */
 export const runReasons = [
   'attempts_exhausted',
@@ -89,11 +90,14 @@ export const runReasons = [
   'quarantined',
   'canceled_by_request',
   'canceled_by_handler',
+  'skipped_by_handler',
   'overlap',
   'deadline_exceeded',
   'expired',
   'concurrency_limit',
   'replaced',
+  'dependency_failed',
+  'dependency_skipped',
 ] as const
 export type RunReason = (typeof runReasons)[number]
 

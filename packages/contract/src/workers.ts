@@ -198,7 +198,7 @@ export const workerHeartbeatAnswerSchema = z
   .meta({ id: 'WorkerHeartbeatAnswer' })
 
 /** How a worker says that an attempt ended. */
-export const workerOutcomes = ['succeeded', 'failed', 'timed_out', 'canceled', 'released'] as const
+export const workerOutcomes = ['succeeded', 'failed', 'timed_out', 'canceled', 'skipped', 'released'] as const
 
 export const attemptReportSchema = z
   .strictObject({
@@ -206,7 +206,8 @@ export const attemptReportSchema = z
     outcome: z.enum(workerOutcomes).meta({
       description:
         '`failed`: as `retryable` says. `timed_out`: cut off after `timeoutMs`. `canceled`: after a ' +
-        'cancel, or the function called it off. `released`: the worker stops; not counted as an attempt',
+        'cancel, or the function called it off. `skipped`: the function had nothing to do. `released`: the ' +
+        'worker stops; not counted as an attempt',
     }),
     durationMs: z.int().min(0).max(2_147_483_647),
     result: jsonUpTo(maxResultBytes)

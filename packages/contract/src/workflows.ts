@@ -7,38 +7,26 @@
  */
 import { z } from 'zod'
 import { durationMsSchema, jsonSchema, jsonUpTo, nameSchema, safeText } from './common.ts'
+import { inputSchemaSchema } from './input-schema.ts'
 import { functionHandlerSchema, httpHandlerSchema } from './jobs.ts'
+import { atLimits, inputKeySchema, maxConcurrency } from './limits.ts'
 import { retryChangeSchema } from './retry-policy.ts'
 import { deliveries } from './states.ts'
+import { jsonPointerSchema, taskIdSchema, valueSources } from './workflow-paths.ts'
+import { approvalSchema, waitSchema } from './workflow-waits.ts'
+import { workflowTriggersSchema } from './workflow-triggers.ts'
 import { defaultTriggerRule, failFastModes, taskKinds, taskStates, triggerRules } from './workflow-words.ts'
 
 const dayMs = 86_400_000
 
-/** Tasks of one workflow, in all its parts. */
-export const maxWorkflowTasks = 10_000
+/** Tasks of one workflow, in all its parts: a fan of 10,000 with what begins and what gathers it. */
+export const maxWorkflowTasks = 12_000
 /** Tasks that one matrix makes. */
 export const maxMatrixTasks = 256
 /** Items over which one task fans out: as many as allowed without a word, and at most. */
 export const usualForEachItems = 1_024
 export const maxForEachItems = 10_000
 const maxConditionDepth = 8
-
-export const taskIdSchema = z
-  .string()
-  .min(1)
-  .max(64)
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_-]*$/, {
-    error: 'use letters, digits, "_" and "-", starting with a letter or digit',
-  })
-  .meta({ examples: ['extract'] })
-
-/** RFC 6901; '' is the whole value. */
-export const jsonPointerSchema = z
-  .string()
-  .max(512)
-  .regex(/^(?:\/(?:[^~/]|~[01])*)*$/, {
-    error: 'is no JSON pointer; write it like /rows/0/id, or "" for all',
-  })
 
 const small = jsonUpTo(4_096)
 
@@ -72,38 +60,40 @@ export type Condition =
   | { readonly task: string; readonly output: string; readonly is: Comparison }
   | { readonly input: string; readonly is: Comparison }
 
-/** Depth is bounded by making the schema level by level: the innermost has no nested forms. */
-function conditionOfDepth(depth: number): z.ZodType<Condition> {
-  const leaves = [
-    z.strictObject({ task: taskIdSchema, in: z.array(z.enum(taskStates)).min(1) }),
-    z.strictObject({ task: taskIdSchema, output: jsonPointerSchema, is: comparisonSchema }),
-    z.strictObject({ input: jsonPointerSchema, is: comparisonSchema }),
-  ] as const
-  const error =
-    'is no condition; write {all: […]}, {any: […]}, {not: …}, {task, in: [states]}, {task, output: path, ' +
-    'is} or {input: path, is}'
-  if (depth === 0) return z.union(leaves, { error })
-  const inner = conditionOfDepth(depth - 1)
-  return z.union(
+const conditionError =
+  'is no condition; write {all: […]}, {any: […]}, {not: …}, {task, in: [states]}, {task, output: path, is} ' +
+  'or {input: path, is}'
+
+const innerCondition: z.ZodType<Condition> = z.lazy(() => conditionSchema)
+
+export const conditionSchema: z.ZodType<Condition> = z
+  .union(
     [
-      z.strictObject({ all: z.array(inner).min(1).max(50) }),
-      z.strictObject({ any: z.array(inner).min(1).max(50) }),
-      z.strictObject({ not: inner }),
-      ...leaves,
+      z.strictObject({ all: z.array(innerCondition).min(1).max(50) }),
+      z.strictObject({ any: z.array(innerCondition).min(1).max(50) }),
+      z.strictObject({ not: innerCondition }),
+      z.strictObject({ task: taskIdSchema, in: z.array(z.enum(taskStates)).min(1) }),
+      z.strictObject({ task: taskIdSchema, output: jsonPointerSchema, is: comparisonSchema }),
+      z.strictObject({ input: jsonPointerSchema, is: comparisonSchema }),
     ],
-    { error },
+    { error: conditionError },
   )
+  .meta({
+    id: 'Condition',
+    description:
+      'Comparisons on states and outputs of the tasks that are needed, and on the input of the run',
+  })
+
+/** Forms within forms; the depth of what is sent is bounded besides (`maxJsonDepth`). */
+function depthOf(condition: Condition): number {
+  if ('not' in condition) return 1 + depthOf(condition.not)
+  const inner = 'all' in condition ? condition.all : 'any' in condition ? condition.any : []
+  return inner.reduce((deepest, each) => Math.max(deepest, 1 + depthOf(each)), 0)
 }
 
-export const conditionSchema = conditionOfDepth(maxConditionDepth).meta({
-  description: 'Comparisons on states and outputs of the tasks that are needed, and on the input of the run',
+const boundCondition = conditionSchema.refine((condition) => depthOf(condition) <= maxConditionDepth, {
+  error: `is nested deeper than ${maxConditionDepth} levels; flatten it`,
 })
-
-/** Where a value comes from. A path is a JSON pointer into it. */
-const sources = [
-  z.strictObject({ task: taskIdSchema, path: jsonPointerSchema.default('') }),
-  z.strictObject({ input: jsonPointerSchema }),
-] as const
 
 const places = { to: jsonPointerSchema, default: jsonSchema.optional() }
 
@@ -122,7 +112,7 @@ export type InputMapping = z.infer<typeof inputMappingSchema>
 
 export const forEachSchema = z
   .strictObject({
-    from: z.union([...sources, z.strictObject({ items: z.array(jsonSchema).max(maxForEachItems) })]),
+    from: z.union([...valueSources, z.strictObject({ items: z.array(jsonSchema).max(maxForEachItems) })]),
     maxItems: z.int().min(1).max(maxForEachItems).default(usualForEachItems),
     concurrency: z.int().min(1).max(maxForEachItems).optional(),
   })
@@ -132,30 +122,27 @@ const handlerSchema = z.discriminatedUnion('kind', [httpHandlerSchema, functionH
 
 /** What a task does: exactly one of these. */
 const bodies = ['job', 'handler', 'workflow', 'approval', 'wait'] as const
+/** What says how a job runs, and what is given to it. */
+const ofJobs = ['retry', 'attemptTimeoutMs', 'delivery', 'queue'] as const
+const ofInputs = ['priority', 'input', 'inputFrom'] as const
 
 export const workflowTaskSchema = z
   .strictObject({
     id: taskIdSchema,
-    job: nameSchema.optional().meta({ description: 'A job by its name, in its newest version when saved' }),
+    job: nameSchema.optional().meta({ description: 'A job by its name, as it is when the task starts' }),
     handler: handlerSchema.optional(),
     workflow: nameSchema.optional().meta({ description: 'Another workflow, run as one task' }),
-    approval: z.strictObject({ message: safeText(1_024, 1) }).optional(),
-    wait: z
-      .union(
-        [
-          z.strictObject({ forMs: durationMsSchema(365 * dayMs, 1) }),
-          z.strictObject({ until: z.union(sources) }),
-          z.strictObject({ signal: nameSchema, atMostMs: durationMsSchema(365 * dayMs, 1).optional() }),
-        ],
-        { error: 'is no wait; write one of forMs, until, signal' },
-      )
-      .optional(),
+    approval: approvalSchema.optional().meta({ description: 'Waits until somebody approves or rejects it' }),
+    wait: waitSchema.optional(),
     needs: z.array(taskIdSchema).max(maxWorkflowTasks).default([]),
     rule: z.enum(triggerRules).default(defaultTriggerRule),
-    when: conditionSchema.optional(),
+    when: boundCondition.optional(),
     kind: z.enum(taskKinds).default('task'),
     allowFailure: z.boolean().default(false),
-    teardownOf: taskIdSchema.optional(),
+    teardownOf: z
+      .union([taskIdSchema, z.array(taskIdSchema).min(1).max(64)])
+      .optional()
+      .meta({ description: 'What it takes down: it runs if one of these tasks succeeded' }),
     forEach: forEachSchema.optional(),
     matrix: z
       .record(z.string().min(1).max(64), z.array(small).min(1).max(maxMatrixTasks))
@@ -179,6 +166,8 @@ export const workflowTaskSchema = z
           : `has ${given.join(' and ')}; a task does one thing, keep one of them`
       context.addIssue({ code: 'custom', message, path: given.length === 0 ? [] : [given[1] ?? ''] })
     }
+    for (const [field, message] of strayFields(task))
+      context.addIssue({ code: 'custom', message, path: [field] })
     if (task.forEach !== undefined && task.matrix !== undefined)
       context.addIssue({
         code: 'custom',
@@ -194,6 +183,55 @@ export const workflowTaskSchema = z
   .meta({ id: 'WorkflowTask' })
 export type WorkflowTask = z.infer<typeof workflowTaskSchema>
 
+type Given = { readonly [Field in (typeof bodies | typeof ofJobs | typeof ofInputs)[number]]?: unknown }
+
+/** Fields that would do nothing in such a task, each with the fix. */
+function strayFields(task: Given): [string, string][] {
+  const kind = (['workflow', 'approval', 'wait'] as const).find((body) => task[body] !== undefined)
+  if (kind === undefined || task.job !== undefined || task.handler !== undefined) return []
+  const isGiven = (field: keyof Given): boolean => {
+    const value = task[field]
+    return value !== undefined && !(Array.isArray(value) && value.length === 0)
+  }
+  const stray = [...ofJobs, ...(kind === 'workflow' ? [] : ofInputs)].filter(isGiven)
+  const fix =
+    kind === 'workflow' ? 'say it in the tasks of that workflow' : `with ${kind} nothing runs, leave it out`
+  return stray.map((field) => [field, `goes with a job or a handler; ${fix}`])
+}
+
+/** How many runs of a workflow at once: of all of them, or of those with the same value in their input. */
+export const workflowConcurrencySchema = z
+  .strictObject({
+    limit: z.int().min(1).max(maxConcurrency).optional(),
+    key: inputKeySchema.optional(),
+    keyLimit: z.int().min(1).max(maxConcurrency).optional(),
+    onLimit: z
+      .enum(atLimits)
+      .default('queue')
+      .meta({
+        description:
+          'At the limit: `queue` waits, by priority, then in order; `skip` ends the run as `skipped`; ' +
+          '`replace` cancels the older ones',
+      }),
+  })
+  .superRefine(({ limit, key, keyLimit }, context) => {
+    const add = (path: string[], message: string): void => context.addIssue({ code: 'custom', path, message })
+    if (limit === undefined && key === undefined) add([], 'limits nothing; give limit, or key')
+    if (limit !== undefined && key !== undefined)
+      add(['limit'], 'goes not with key; write keyLimit for the runs of one key, or leave key out')
+    if (keyLimit !== undefined && key === undefined) add(['keyLimit'], 'says nothing without key; add key')
+  })
+  .meta({ id: 'WorkflowConcurrency' })
+export type WorkflowConcurrency = z.infer<typeof workflowConcurrencySchema>
+
+export const outputMappingSchema = z
+  .union([
+    z.strictObject({ ...places, task: taskIdSchema, path: jsonPointerSchema.default('') }),
+    z.strictObject({ ...places, input: jsonPointerSchema }),
+  ])
+  .meta({ id: 'OutputMapping' })
+export type OutputMapping = z.infer<typeof outputMappingSchema>
+
 export const workflowDefinitionSchema = z
   .strictObject({
     tasks: z.array(workflowTaskSchema).max(maxWorkflowTasks),
@@ -202,7 +240,17 @@ export const workflowDefinitionSchema = z
     failFast: z.enum(failFastModes).default('off'),
     timeoutMs: durationMsSchema(365 * dayMs, 1_000).optional(),
     priority: z.int().min(-100).max(100).default(0),
-    inputSchema: jsonUpTo(65_536).optional().meta({ description: 'JSON Schema of the input of a run' }),
+    concurrency: workflowConcurrencySchema.optional(),
+    inputSchema: inputSchemaSchema.optional().meta({ description: 'JSON Schema of the input of a run' }),
+    output: jsonSchema.optional().meta({ description: 'What a run that succeeded gives; see outputFrom' }),
+    outputFrom: z
+      .array(outputMappingSchema)
+      .max(64)
+      .default([])
+      .meta({ description: 'Parts of it that are taken from outputs of tasks, or from the input' }),
+    triggers: workflowTriggersSchema
+      .default([])
+      .meta({ description: 'What begins runs of it besides people and schedules' }),
   })
   .meta({ id: 'WorkflowDefinition' })
 export type WorkflowDefinition = z.infer<typeof workflowDefinitionSchema>

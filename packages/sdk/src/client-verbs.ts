@@ -25,6 +25,9 @@ type CreateRoute =
   | 'tenantCreate'
   | 'calendarCreate'
   | 'poolCreate'
+  | 'workflowApply'
+  | 'workflowRunCreate'
+  | 'eventSend'
 type ChangeRoute =
   | 'jobUpdate'
   | 'scheduleUpdate'
@@ -40,6 +43,13 @@ type ChangeRoute =
   | 'calendarUpdate'
   | 'jobPause'
   | 'poolUpdate'
+  | 'workflowRunCancel'
+  | 'workflowRunRerun'
+  | 'workflowRunMark'
+  | 'workflowRunSkip'
+  | 'workflowRunApprove'
+  | 'workflowRunReject'
+  | 'workflowRunSignal'
 type ActRoute =
   | 'jobDelete'
   | 'scheduleDelete'
@@ -49,7 +59,17 @@ type ActRoute =
   | 'calendarDelete'
   | 'jobResume'
   | 'poolDelete'
-type GetRoute = 'jobGet' | 'scheduleGet' | 'runGet' | 'runExplain' | 'backfillGet' | 'calendarGet' | 'poolGet'
+  | 'workflowDelete'
+type GetRoute =
+  | 'jobGet'
+  | 'scheduleGet'
+  | 'runGet'
+  | 'runExplain'
+  | 'backfillGet'
+  | 'calendarGet'
+  | 'poolGet'
+  | 'workflowRunGet'
+  | 'workflowRunHistory'
 
 export type Create<N extends CreateRoute> = (body: BodyOf<N>, options?: ChangeOptions) => Promise<AnswerOf<N>>
 export type Change<N extends ChangeRoute> = (

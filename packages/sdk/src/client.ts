@@ -28,6 +28,7 @@ import { waitForBackfill } from './wait-for-backfill.ts'
 import type { WaitOptions } from './wait-for-run.ts'
 import { waitForRun } from './wait-for-run.ts'
 import type { WaitUntilOptions } from './wait-until-over.ts'
+import { workflowRunsOf, type WorkflowRunVerbs, workflowsOf, type WorkflowVerbs } from './workflows/verbs.ts'
 
 export type ClientOptions = {
   /** Where the API is, such as `http://127.0.0.1:4680`; a path before `/v1` is kept. */
@@ -147,6 +148,11 @@ export type Client = Requester & {
   /** Limits that several jobs share. */
   readonly pools: Pools
   readonly queues: Queues
+  /** Jobs that depend on each other. */
+  readonly workflows: WorkflowVerbs
+  readonly workflowRuns: WorkflowRunVerbs
+  /** Says that something happened: workflows that name it in their triggers begin, once for each key. */
+  readonly sendEvent: Create<'eventSend'>
   /** What an attempt of a function logged, page by page. */
   readonly logs: {
     get(id: string, query?: QueryOf<'runLog'>, options?: CallOptions): Promise<AnswerOf<'runLog'>>
@@ -312,6 +318,9 @@ export function createClient(options: ClientOptions): Client {
     },
     calendars: calendarsOf(requester, parts),
     ...limitsOf(requester, parts),
+    workflows: workflowsOf(requester),
+    workflowRuns: workflowRunsOf(requester),
+    sendEvent: create('eventSend'),
     keys: {
       create: create('keyCreate'),
       list: (query, callOptions = {}) => list('keyList', query, callOptions),

@@ -19,7 +19,7 @@ export type {
 } from './functions/define-job.ts'
 export type { EnqueueArguments, EnqueueOptions } from './functions/enqueue.ts'
 export type { EnqueueManyOptions } from './functions/enqueue-many.ts'
-export { cancel, fail, retryAfter } from './functions/outcomes.ts'
+export { cancel, fail, retryAfter, skip } from './functions/outcomes.ts'
 export type { InputOf, OutputOf, StandardSchema } from './functions/standard-schema.ts'
 export type { FollowOptions, LogEvent } from './follow-logs.ts'
 export type { Listing, Page } from './listing.ts'
@@ -37,6 +37,27 @@ export type {
 export type { RetryOptions } from './transport.ts'
 export type { WaitOptions } from './wait-for-run.ts'
 export type { WaitUntilOptions } from './wait-until-over.ts'
+export { all, any, equals, is, not } from './workflows/conditions.ts'
+export { defineWorkflow } from './workflows/define-workflow.ts'
+export type {
+  ApprovalOptions,
+  Approved,
+  SignalOptions,
+  SubWorkflowOptions,
+  WaitingTaskOptions,
+} from './workflows/waits.ts'
+export type {
+  AddTask,
+  AnyTask,
+  EachOptions,
+  Task,
+  TaskOptions,
+  Workflow,
+  WorkflowBuilder,
+  WorkflowOptions,
+} from './workflows/define-workflow.ts'
+export { at, orElse } from './workflows/refs.ts'
+export type { Mapped, Ref } from './workflows/refs.ts'
 export { createWorker } from './worker/worker.ts'
 export type { Worker, WorkerOptions, WorkerStats } from './worker/worker.ts'
 export type { WorkerEvent, WorkerListener } from './worker/worker-events.ts'

@@ -40,7 +40,7 @@ export const noneCanceled = {
   asked: 0,
   ended: 0,
   nextCursor: null,
-  preview: { ...selection, byState: { pending: 0, running: 0 } },
+  preview: { ...selection, byState: { waiting_for_dependencies: 0, pending: 0, running: 0 } },
 }
 export const noneReplayed = {
   replayed: 0,

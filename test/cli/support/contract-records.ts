@@ -83,6 +83,8 @@ export const newRun = (more: Partial<Run>): Run => {
     input: null,
     cancelReason: null,
     replayOf: null,
+    dependsOn: [],
+    rule: null,
     replayedAs: null,
     attemptList: [],
     timeline: [],

@@ -4,6 +4,8 @@ import type { Schedule } from '@belfry/contract'
 export const newSchedule = (
   parts: Pick<Schedule, 'id' | 'jobId' | 'name' | 'job'> & Partial<Schedule>,
 ): Schedule => ({
+  workflowId: null,
+  workflow: null,
   description: '',
   at: null,
   every: '5m',

@@ -1,17 +1,16 @@
 // What the test server of the contract keeps: jobs, schedules, runs, keys, tenants in memory, answered in
 // the API's shapes. Runs do not move by themselves: a test says how each one goes.
-import {
-  BelfryError,
-  type Backfill,
-  type Calendar,
-  type Job,
-  type Key,
-  type Occurrence,
-  type Pool,
-  type RouteName,
-  type Run,
-  type Schedule,
-  type Tenant,
+import type {
+  Backfill,
+  Calendar,
+  Job,
+  Key,
+  Occurrence,
+  Pool,
+  RouteName,
+  Run,
+  Schedule,
+  Workflow,
 } from '@belfry/contract'
 import { newBackfill, somePreview } from './contract-backfill.ts'
 import * as letters from './contract-dead-letter.ts'
@@ -19,25 +18,21 @@ import { newPool, queueOf, queueSummaryOf, tenantLimitOf } from './contract-limi
 import { calendarSummary, changedCalendar, newCalendar, someDays } from './contract-calendar.ts'
 import { madeAt, newJob, newKey, newRun, nextId } from './contract-records.ts'
 import { newSchedule } from './contract-schedule.ts'
-
-type Asked = {
-  readonly id: string
-  readonly body: unknown
-  readonly query: Readonly<Record<string, unknown>>
-}
-type Fields = Record<string, unknown>
-
-type Tables = {
-  readonly jobs: Map<string, Job>
-  readonly schedules: Map<string, Schedule>
-  readonly runs: Map<string, Run>
-  readonly keys: Map<string, Key>
-  readonly tenants: Map<string, Tenant>
-  readonly backfills: Map<string, Backfill>
-  readonly calendars: Map<string, Calendar>
-  readonly pools: Map<string, Pool>
-  readonly occurrences: Occurrence[]
-}
+import {
+  type Answers,
+  type Asked,
+  change,
+  checkFree,
+  type Fields,
+  matching,
+  need,
+  page,
+  put,
+  remove,
+  said,
+  type Tables,
+} from './contract-tables.ts'
+import { newWorkflow, workflowAnswers } from './contract-workflow.ts'
 
 export type Store = Tables & {
   answer(name: RouteName, asked: Asked): unknown
@@ -49,22 +44,11 @@ export type Store = Tables & {
   addBackfill(more?: Partial<Backfill>): Backfill
   addCalendar(name: string, more?: Partial<Calendar>): Calendar
   addPool(name: string, more?: Partial<Pool>): Pool
+  addWorkflow(name: string): Workflow
 }
 
 const schedule = (name: string, more: Partial<Schedule>): Schedule =>
   newSchedule({ id: nextId(), jobId: nextId(), name, job: name, ...more })
-
-function page<T>(items: readonly T[], query: Readonly<Record<string, unknown>>) {
-  const limit = Number(query['limit'])
-  const start = query['cursor'] === undefined ? 0 : Number(query['cursor'])
-  const more = start + limit < items.length
-  return { items: items.slice(start, start + limit), nextCursor: more ? String(start + limit) : null }
-}
-
-function need<T>(found: T | undefined, what: string): T {
-  if (found === undefined) throw new BelfryError('not_found', `There is no such ${what}; check the id.`)
-  return found
-}
 
 /** As lists show it. */
 function runSummary({
@@ -72,6 +56,8 @@ function runSummary({
   attemptList: _attempts,
   attemptsTotal: _total,
   timeline: _timeline,
+  dependsOn: _dependsOn,
+  rule: _rule,
   cancelReason: _reason,
   replayOf: _of,
   replayedAs: _as,
@@ -89,47 +75,6 @@ function withoutHeaders({ handler, ...job }: Job) {
 function withoutInput({ input: _input, upcoming: _upcoming, warnings: _warnings, ...schedule }: Schedule) {
   return schedule
 }
-
-function put<T extends { id: string }>(map: Map<string, T>, item: T, query: Readonly<Fields> = {}): T {
-  if (query['dryRun'] !== true) map.set(item.id, item)
-  return item
-}
-
-function checkFree(map: ReadonlyMap<string, { name: string }>, name: string, what: string): void {
-  if (![...map.values()].some((item) => item.name === name)) return
-  throw new BelfryError('name_taken', `There is a ${what} "${name}" already; choose another name.`, {
-    errors: [{ pointer: '/name', message: 'is taken' }],
-  })
-}
-
-function matching<T extends object>(
-  map: ReadonlyMap<string, T>,
-  query: Readonly<Fields>,
-  ...names: string[]
-): T[] {
-  return [...map.values()].filter((item) =>
-    names.every((name) => query[name] === undefined || query[name] === (item as Fields)[name]),
-  )
-}
-
-const said = (fields: Fields): Fields =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
-
-function change<T extends { id: string }>(
-  map: Map<string, T>,
-  asked: Asked,
-  what: string,
-  fields: Fields,
-): T {
-  return put(map, { ...need(map.get(asked.id), what), ...said(fields) }, asked.query)
-}
-
-function remove(map: Map<string, unknown>, asked: Asked, what: string): undefined {
-  need(map.get(asked.id), what)
-  if (asked.query['dryRun'] !== true) map.delete(asked.id)
-}
-
-type Answers = { readonly [N in RouteName]?: (asked: Asked & { readonly fields: Fields }) => unknown }
 
 const accessAnswers = ({ tenants, keys }: Tables): Answers => ({
   whoami: () => ({
@@ -233,7 +178,7 @@ const scheduleAnswers = ({ schedules, runs, occurrences, backfills }: Tables): A
   scheduleTrigger: ({ id, fields, query }) => {
     const found = need(schedules.get(id), 'schedule')
     const scheduledFor = (fields['scheduledFor'] ?? null) as Run['scheduledFor']
-    const parts = { job: found.job, jobId: found.jobId, scheduleId: id, scheduledFor }
+    const parts = { job: found.job ?? '', jobId: found.jobId ?? '', scheduleId: id, scheduledFor }
     return { ...put(runs, newRun({ ...parts, source: 'trigger' }), query), ...firstAsked }
   },
   occurrenceList: ({ id, query }) => {
@@ -356,6 +301,7 @@ export function createStore(): Store {
     backfills: new Map(),
     calendars: new Map(),
     pools: new Map(),
+    workflows: new Map(),
     occurrences: [],
   }
   const answers: Answers = {
@@ -366,6 +312,7 @@ export function createStore(): Store {
     ...backfillAnswers(tables),
     ...calendarAnswers(tables),
     ...limitAnswers(tables),
+    ...workflowAnswers(tables),
   }
   return {
     ...tables,
@@ -389,5 +336,7 @@ export function createStore(): Store {
         tables.backfills,
         newBackfill({ id: nextId(), scheduleId: nextId(), schedule: 'nightly', ...more }),
       ),
+    addWorkflow: (name) =>
+      put(tables.workflows, newWorkflow(nextId(), { name, tasks: [{ id: 'a', job: 'report' }] })),
   }
 }

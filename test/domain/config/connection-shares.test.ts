@@ -19,7 +19,7 @@ describe('the connections of a process', () => {
 
   it('are no more than the setting says, whatever the roles, and at least one for each', () => {
     for (const databasePoolSize of [6, 7, 100]) {
-      for (const roles of ['api', 'scheduler', 'worker', 'api,worker', 'api,scheduler,worker']) {
+      for (const roles of ['api', 'scheduler', 'worker', 'resolver', 'api,worker', 'api,scheduler,worker']) {
         const shares = sharesOf({ databasePoolSize, roles })
         const listen = 1
         expect(listen + shares.leases + shares.api + shares.engine).toBe(databasePoolSize)

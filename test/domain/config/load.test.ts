@@ -74,7 +74,7 @@ describe('precedence', () => {
     const { config, sources } = loadConfig({})
     expect(new Set(Object.values(sources))).toEqual(new Set(['default']))
     expect(config).toMatchObject({
-      roles: ['api', 'scheduler', 'worker'],
+      roles: ['api', 'scheduler', 'worker', 'resolver'],
       workerQueues: ['*'],
       migrateAtStart: false,
       egressAllow: [],

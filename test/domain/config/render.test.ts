@@ -20,7 +20,7 @@ it('has one row a setting: its name, its variable, its default and what it means
 
 it('shows defaults as they are written in a variable', () => {
   const defaults = new Map(rows().map(([name, , value]) => [name, value]))
-  expect(defaults.get('`roles`')).toBe('`api,scheduler,worker`')
+  expect(defaults.get('`roles`')).toBe('`api,scheduler,worker,resolver`')
   expect(defaults.get('`egressPorts`')).toBe('`80,443,8080,8443`')
   expect(defaults.get('`egressAllow`')).toBe('none')
   expect(defaults.get('`databaseUrl`')).toBe('not set')

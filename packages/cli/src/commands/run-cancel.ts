@@ -60,7 +60,7 @@ async function cancelMany(call: Call): Promise<number | undefined> {
 const noRuns: RunSelection = {
   count: 0,
   exact: true,
-  byState: { pending: 0, running: 0 },
+  byState: { waiting_for_dependencies: 0, pending: 0, running: 0 },
   byJob: [],
   sample: [],
 }

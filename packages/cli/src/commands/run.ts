@@ -3,7 +3,7 @@
  * ran and why, wait, cancel.
  */
 import type { Attempt, Run, RunCreated, RunState } from '@belfry/contract'
-import { runStates } from '@belfry/contract'
+import { defaultTriggerRule, runStates, triggerRules } from '@belfry/contract'
 import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
 import { required } from '../command.ts'
@@ -44,6 +44,7 @@ async function create(call: Call): Promise<number | undefined> {
       priority: call.flags.whole('priority', -100, 100),
     }),
     ...runLimitsFromFlags(call),
+    ...dependenciesFromFlags(call),
     ...dedupeFromFlags(call),
   }
   const run = await client.runs.create(body, { dryRun: call.dryRun })
@@ -67,6 +68,16 @@ const gatheredWords = ({ gathered }: RunCreated): string => {
     : `, after ${gathered.position} requests`
 }
 
+/** The runs that have to end first, and how. */
+function dependenciesFromFlags(call: Call): Pick<BodyOf<'runCreate'>, 'dependsOn' | 'rule'> {
+  const named = call.flags.list('depends-on').flatMap((text) => text.split(','))
+  const asked = call.flags.text('rule')
+  const rule = triggerRules.find((each) => each === asked)
+  if (asked !== undefined && rule === undefined)
+    throw new UsageError(`--rule "${asked}" is not one of ${triggerRules.join(', ')}`)
+  return given({ dependsOn: named.length === 0 ? undefined : named.map(runId), rule })
+}
+
 /** The key that keeps a second run from being made, and for how long. */
 function dedupeFromFlags(call: Call): Pick<BodyOf<'runCreate'>, 'dedupeKey' | 'dedupe'> {
   const windowMs = call.flags.durationMs('dedupe-window')
@@ -84,6 +95,8 @@ function statesFromFlag(call: Call): RunState[] | undefined {
   return known.length === 0 ? undefined : known
 }
 
+const filterFlags = ['state', 'job', 'schedule', 'backfill', 'workflow-run', 'task', 'since', 'until']
+
 async function list(call: Call): Promise<undefined> {
   const client = await call.client()
   const state = statesFromFlag(call)
@@ -97,11 +110,13 @@ async function list(call: Call): Promise<undefined> {
       jobId: job === undefined ? undefined : await findJobId(client, job),
       scheduleId: schedule === undefined ? undefined : await findScheduleId(client, schedule),
       backfillId: backfill === undefined ? undefined : backfillId(backfill),
+      workflowRunId: call.flags.text('workflow-run'),
+      task: call.flags.text('task'),
       createdAfter: call.flags.pastInstant('since'),
       createdBefore: call.flags.pastInstant('until'),
     }),
   }
-  const filtered = call.flags.given(['state', 'job', 'schedule', 'backfill', 'since', 'until']).length > 0
+  const filtered = call.flags.given(filterFlags).length > 0
   const empty = filtered
     ? 'No runs match. See all: belfry run list'
     : 'No runs yet. Run a job now: belfry run create JOB, or a schedule: belfry schedule trigger SCHEDULE'
@@ -177,6 +192,8 @@ const lookCommands: readonly Command[] = [
         summary: 'Only of this schedule (name, or id also of a deleted one)',
       },
       { name: 'backfill', value: 'id', summary: 'Only of this backfill; shows what each was planned for' },
+      { name: 'workflow-run', value: 'id', summary: 'Only of its tasks, those before a rerun too' },
+      { name: 'task', value: 'id', summary: 'Only of this task; with --workflow-run' },
       { name: 'since', value: 'time', summary: 'Made from this time on: 1h (ago), or 2026-12-01T00:00:00Z' },
       { name: 'until', value: 'time', summary: 'Made before this time' },
       ...listFlags,
@@ -238,6 +255,17 @@ export const runCommands: readonly Command[] = [
       { name: 'priority', value: 'number', summary: 'Higher runs earlier; -100 to 100' },
       ...runLimitFlags,
       {
+        name: 'depends-on',
+        value: 'id',
+        repeat: true,
+        summary: 'Not before this run has ended; can be given several times',
+      },
+      {
+        name: 'rule',
+        value: 'rule',
+        summary: `How those have to end: ${triggerRules.join(', ')}; ${defaultTriggerRule} if left out`,
+      },
+      {
         name: 'dedupe-key',
         value: 'text',
         summary: 'While a run of the job holds this key, no other is made',
@@ -257,6 +285,8 @@ export const runCommands: readonly Command[] = [
       '/queue': '--queue',
       '/priority': '--priority',
       ...runLimitFieldFlags,
+      '/dependsOn': '--depends-on',
+      '/rule': '--rule',
       '/dedupeKey': '--dedupe-key',
       '/dedupe': '--dedupe-window',
       '/dedupe/windowMs': '--dedupe-window',
@@ -266,6 +296,10 @@ export const runCommands: readonly Command[] = [
       {
         words: 'In ten minutes, with an input',
         command: `belfry run create report --at +10m --input '{"month": "2026-11"}'`,
+      },
+      {
+        words: 'Once another run has succeeded',
+        command: 'belfry run create mail --depends-on 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
       },
     ],
     run: create,

@@ -9,8 +9,10 @@ import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
 import { runShape, scheduleShape } from '../output/shapes.ts'
 import { timeWithDistance } from '../output/times.ts'
+import { workflowRunShape } from '../output/workflow-run-shapes.ts'
 import { findSchedule } from '../resolve-name.ts'
 import { given, inputFlag, sayChange, waitAndPrint, waitFlags } from './shared.ts'
+import { waitForEnd } from './workflow-run-wait.ts'
 
 export const scheduleArgument = { name: 'schedule', summary: 'Name or id of the schedule' }
 const reasonFlag: FlagSpec = { name: 'reason', value: 'text', summary: 'Why; shown to everybody' }
@@ -104,6 +106,15 @@ async function trigger(call: Call): Promise<number | undefined> {
   const run = await client.schedules.trigger(schedule.id, body, { dryRun: call.dryRun })
   const time = scheduledFor === undefined ? '' : `, for ${timeWithDistance(scheduledFor, call.printer.clock)}`
   const words = `Started a run of ${schedule.name}${time}: ${run.id}. Its planned times do not move.` as const
+  if ('workflow' in run && call.flags.on('wait') && !call.dryRun) {
+    call.printer.say(words)
+    return waitForEnd(call, client, run.id)
+  }
+  if ('workflow' in run) {
+    call.printer.row(run, workflowRunShape)
+    sayChange(call, words, `belfry workflow-run get ${run.id} --watch`)
+    return undefined
+  }
   if (call.flags.on('wait') && !call.dryRun) {
     call.printer.say(words)
     return waitAndPrint(call, client, run.id)

@@ -42,6 +42,12 @@ async function jobName(call: Call): Promise<string | undefined> {
   return (await (await call.client()).jobs.get(job)).name
 }
 
+async function workflowName(call: Call): Promise<string | undefined> {
+  const workflow = call.flags.text('workflow')
+  if (workflow === undefined || !isId(workflow)) return workflow
+  return (await (await call.client()).workflows.get(workflow)).name
+}
+
 async function bodyFromFlags(call: Call): Promise<NamelessBody> {
   const timing = newTimingFromFlags(call)
   if ((timing.at ?? timing.every ?? timing.cron) === undefined) {
@@ -50,12 +56,15 @@ async function bodyFromFlags(call: Call): Promise<NamelessBody> {
   checkRate(timing.every)
   const handler = await handlerFromFlags(call)
   const job = await jobName(call)
-  if ((handler === undefined) === (job === undefined)) {
-    throw new UsageError('say what: --http POST https://example.com/hook, --function NAME or --job NAME')
+  const workflow = await workflowName(call)
+  if ([handler, job, workflow].filter((target) => target !== undefined).length !== 1) {
+    const targets = '--http POST https://example.com/hook, --function NAME, --job NAME or --workflow NAME'
+    throw new UsageError(`say what: ${targets}`)
   }
-  const [ofJob] = job === undefined ? [] : call.flags.given(policyFlags.map((flag) => flag.name))
-  if (ofJob !== undefined)
-    throw new UsageError(`--${ofJob} belongs to the job: use belfry job update ${job ?? ''}`)
+  const [ofJob] = handler === undefined ? call.flags.given(policyFlags.map((flag) => flag.name)) : []
+  if (ofJob !== undefined && job !== undefined)
+    throw new UsageError(`--${ofJob} belongs to the job: use belfry job update ${job}`)
+  if (ofJob !== undefined) throw new UsageError(`--${ofJob} belongs to tasks: write it in the workflow`)
   return {
     ...timing,
     ...calendarUseFromFlags(call),
@@ -67,6 +76,7 @@ async function bodyFromFlags(call: Call): Promise<NamelessBody> {
       ifPast: call.flags.choice('if-past', ['reject', 'runNow']),
       handler,
       job,
+      workflow,
       retry: retryFromFlags(call),
       input: (await call.flags.json('input')) as NamelessBody['input'],
     }),
@@ -124,13 +134,20 @@ export const scheduleCreateCommand: Command = {
     ifPastFlag,
     ...handlerFlags,
     { name: 'job', value: 'name', summary: 'Run this job instead of --http' },
+    { name: 'workflow', value: 'name', summary: 'Begin a run of this workflow instead' },
     inputFlag,
     ...calendarUseFlags,
     ...schedulePolicyFlags,
     ...policyFlags,
   ],
   effect: 'change',
-  fieldFlags: { ...jobFieldFlags, ...scheduleFieldFlags, '/name': '<name>', '/job': '--job' },
+  fieldFlags: {
+    ...jobFieldFlags,
+    ...scheduleFieldFlags,
+    '/name': '<name>',
+    '/job': '--job',
+    '/workflow': '--workflow',
+  },
   examples: [
     {
       words: 'Call a URL every five minutes',
@@ -158,6 +175,10 @@ export const scheduleCreateCommand: Command = {
       command:
         "belfry schedule create payroll --cron '0 9 LW * *' --zone Europe/Berlin --skip-on holidays" +
         ' --on-excluded previous_business_day --job payroll',
+    },
+    {
+      words: 'A workflow, each night, with what it missed',
+      command: "belfry schedule create nightly --cron '0 3 * * *' --workflow etl --catch-up all",
     },
     {
       words: 'Once, ten minutes from now, with an input',

@@ -9,7 +9,7 @@ import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
 import { cautionLines, scheduleShape, scheduleSummaryShape, whenWords } from '../output/shapes.ts'
 import { plain } from '../output/text.ts'
-import { findJob, findSchedule, isId } from '../resolve-name.ts'
+import { findJob, findSchedule, findWorkflow, isId } from '../resolve-name.ts'
 import { occurrenceFlags, printOccurrences } from './occurrence.ts'
 import { nextWords, scheduleActionCommands, scheduleArgument } from './schedule-actions.ts'
 import { calendarUseFlags, calendarUseFromFlags } from './schedule-calendars.ts'
@@ -38,11 +38,13 @@ const updateFlags: readonly FlagSpec[] = [
 async function list(call: Call): Promise<undefined> {
   const client = await call.client()
   const job = call.flags.text('job')
+  const workflow = call.flags.text('workflow')
   const query = {
     ...pageQuery(call),
     ...given({
       state: call.flags.choice('state', scheduleStates),
       jobId: job === undefined ? undefined : (await findJob(client, job)).id,
+      workflowId: workflow === undefined ? undefined : (await findWorkflow(client, workflow)).id,
     }),
   }
   const empty =
@@ -88,11 +90,12 @@ async function remove(call: Call): Promise<undefined> {
   const client = await call.client()
   const schedule = await findSchedule(client, required(call, 'schedule'))
   await client.schedules.delete(schedule.id, { dryRun: call.dryRun })
+  const what = schedule.job === null ? `the workflow ${schedule.workflow}` : `the job ${schedule.job}`
   sayChange(
     call,
-    `Deleted the schedule ${schedule.name}; the job ${schedule.job} stays, and the history by its id.`,
+    `Deleted the schedule ${schedule.name}; ${what} stays, and the history by its id.`,
     `belfry schedule occurrences ${schedule.id}`,
-    `belfry job get ${schedule.job}`,
+    schedule.job === null ? `belfry workflow get ${schedule.workflow}` : `belfry job get ${schedule.job}`,
   )
 }
 
@@ -106,6 +109,7 @@ const lookCommands: readonly Command[] = [
     flags: [
       { name: 'state', value: 'state', choices: scheduleStates, summary: 'Only those in this state' },
       { name: 'job', value: 'job', summary: 'Only those of this job (name or id)' },
+      { name: 'workflow', value: 'workflow', summary: 'Only those of this workflow (name or id)' },
       ...listFlags,
     ],
     effect: 'read',

@@ -68,6 +68,7 @@ export async function printList<T>(
 }
 
 const infinitives = {
+  Approved: 'approve',
   Asked: 'ask',
   Canceled: 'cancel',
   Changed: 'change',
@@ -77,8 +78,10 @@ const infinitives = {
   Made: 'make',
   Paused: 'pause',
   Put: 'put',
+  Rejected: 'reject',
   Resumed: 'resume',
   Revoked: 'revoke',
+  Sent: 'send',
   Set: 'set',
   Started: 'start',
   Using: 'use',

@@ -1,59 +1,16 @@
 /**
  * `belfry workflow`: what can be said of workflows without a server: whether a file is sound, how it looks,
- * how it would run. The rules are loaded only when a command needs them.
+ * how it would run; with those of workflow-stored.ts, which ask a server.
  */
-import { BelfryError, type WorkflowFile, workflowFileSchema } from '@belfry/contract'
-import type * as Workflow from '@belfry/server/workflow'
-import { parse, YAMLParseError } from 'yaml'
-import type { Call, Command, FlagSpec } from '../command.ts'
+import type { WorkflowDefinition } from '@belfry/contract'
+import type { Call, Command } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
 import { drawWorkflow, graphFormats } from '../output/workflow-graph.ts'
+import { findWorkflow } from '../resolve-name.ts'
 import { answerWorkflowBatch } from './workflow-cases.ts'
-
-type Rules = typeof Workflow
-type Fault = { readonly pointer: string; readonly message: string }
-
-const loadRules = (): Promise<Rules> => import('@belfry/server/workflow')
-
-const fileFlag: FlagSpec = {
-  name: 'file',
-  short: 'f',
-  value: 'file',
-  summary: 'YAML or JSON file with the workflow, `-` for standard input',
-}
-
-/** What a file says, checked field by field and as a whole. Throws with every fault and its place. */
-async function readWorkflow(call: Call, rules: Rules): Promise<WorkflowFile> {
-  const text = await call.flags.file('file')
-  if (text === undefined) throw new UsageError('Name the file of the workflow: --file workflow.yaml')
-  const parsed = workflowFileSchema.safeParse(valueOf(text))
-  if (!parsed.success) {
-    throw invalid(
-      parsed.error.issues.map(({ path, message }) => ({
-        pointer: path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join(''),
-        message,
-      })),
-    )
-  }
-  const faults = rules.definitionFaults(parsed.data)
-  if (faults.length > 0) throw invalid(faults)
-  return parsed.data
-}
-
-function valueOf(text: string): unknown {
-  try {
-    // a file that names anchors of anchors does not grow without bound
-    return parse(text, { maxAliasCount: 100 }) as unknown
-  } catch (cause) {
-    const why = cause instanceof YAMLParseError ? (cause.message.split('\n')[0] ?? '') : 'it cannot be read'
-    throw new UsageError(`--file is not valid YAML (${why.replace(/:$/, '')}); mend the file`, { cause })
-  }
-}
-
-const invalid = (faults: readonly Fault[]): BelfryError =>
-  new BelfryError('invalid_request', 'The workflow cannot be taken as it is.', {
-    errors: faults.map(({ pointer, message }) => ({ pointer, message })),
-  })
+import { invalidWorkflow, loadRules, readWorkflow, type Rules, workflowFileFlag } from './workflow-file.ts'
+import { drawRun } from './workflow-run-watch.ts'
+import { storedWorkflowCommands } from './workflow-stored.ts'
 
 async function validate(call: Call): Promise<undefined> {
   const rules = await loadRules()
@@ -67,12 +24,29 @@ async function validate(call: Call): Promise<undefined> {
   return undefined
 }
 
+/** Of a file, or of what is stored under a name. */
+async function wantedDefinition(call: Call, rules: Rules): Promise<WorkflowDefinition> {
+  const name = call.argument('workflow')
+  if (name === undefined) return readWorkflow(call, rules)
+  if (call.flags.text('file') !== undefined) throw new UsageError('give either a name or --file, not both')
+  const client = await call.client()
+  const version = call.flags.whole('version', 1, 2_147_483_647)
+  return client.workflows.get((await findWorkflow(client, name)).id, version === undefined ? {} : { version })
+}
+
 async function graph(call: Call): Promise<undefined> {
   const rules = await loadRules()
-  const file = await readWorkflow(call, rules)
-  const opened = rules.openWorkflow(rules.shapesOf(file), file.failFast)
-  if (!opened.ok) throw invalid(opened.error)
   const format = call.flags.choice('as', graphFormats) ?? 'text'
+  const run = call.flags.text('run')
+  if (run !== undefined) {
+    if (['file', 'version'].some((flag) => call.flags.text(flag) !== undefined) || call.argument('workflow'))
+      throw new UsageError('--run says which workflow and version; leave the name, --file and --version out')
+    call.io.stdout.write(`${await drawRun(call, run, format)}\n`)
+    return undefined
+  }
+  const file = await wantedDefinition(call, rules)
+  const opened = rules.openWorkflow(rules.shapesOf(file), file.failFast)
+  if (!opened.ok) throw invalidWorkflow(opened.error)
   call.io.stdout.write(`${drawWorkflow(opened.value, rules.layersOf(opened.value), format)}\n`)
   return undefined
 }
@@ -85,13 +59,14 @@ async function simulate(call: Call): Promise<undefined> {
 }
 
 export const workflowCommands: readonly Command[] = [
+  ...storedWorkflowCommands,
   {
     noun: 'workflow',
     verb: 'validate',
     summary: 'Check the file of a workflow, without a server',
     details: 'Names every fault with its place: unknown tasks, circles, rules that never hold.',
     effect: 'local',
-    flags: [fileFlag],
+    flags: [workflowFileFlag],
     examples: [{ words: 'A file', command: 'belfry workflow validate -f nightly.yaml' }],
     run: validate,
   },
@@ -99,13 +74,23 @@ export const workflowCommands: readonly Command[] = [
     noun: 'workflow',
     verb: 'graph',
     summary: 'Draw the tasks of a workflow and what they need',
-    effect: 'local',
+    effect: 'read',
+    arguments: [
+      { name: 'workflow', summary: 'Name or id of a stored one, in place of a file', optional: true },
+    ],
     flags: [
-      fileFlag,
+      workflowFileFlag,
+      { name: 'version', value: 'number', summary: 'Of a stored one; the newest if left out' },
+      { name: 'run', value: 'id', summary: 'Of a workflow run, with how its tasks stand' },
       { name: 'as', value: 'format', choices: graphFormats, summary: 'How it is drawn; `text` if left out' },
     ],
     examples: [
       { words: 'In the terminal', command: 'belfry workflow graph -f nightly.yaml' },
+      { words: 'What is stored', command: 'belfry workflow graph nightly' },
+      {
+        words: 'With the states of a run',
+        command: 'belfry workflow graph --run 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
+      },
       { words: 'For a web page', command: 'belfry workflow graph -f nightly.yaml --as svg' },
     ],
     run: graph,

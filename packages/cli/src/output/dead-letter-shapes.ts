@@ -83,6 +83,11 @@ function jobsWords({ jobs, jobsTotal }: DeadLetterGroup): string {
   return `${jobs.map(({ job }) => job).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
+const stateCounts = (byState: RunSelection['byState']): string =>
+  Object.entries(byState)
+    .map(([state, count]) => `${state} ${count}`)
+    .join(', ')
+
 const amount = ({ count, exact }: { readonly count: number; readonly exact: boolean }): string =>
   exact ? String(count) : `${count} and more`
 const jobList = (jobs: readonly JobCount[]): string =>
@@ -93,7 +98,7 @@ export const runSelectionShape: Shape<RunSelection> = {
   columns: [],
   fields: (selection) => [
     ['Runs', amount(selection)],
-    ['By state', `pending ${selection.byState.pending}, running ${selection.byState.running}`],
+    ['By state', stateCounts(selection.byState)],
     ['By job', jobList(selection.byJob)],
     ...selection.sample.map((run) => ['For example', `${run.id} of ${run.job}, ${run.state}`] as const),
   ],

@@ -32,7 +32,9 @@ const tones: Readonly<Record<string, Tone>> = {
   missed: 'bad',
   upstream_failed: 'bad',
   running: 'busy',
+  started: 'busy',
   paused: 'busy',
+  waiting_for_dependencies: 'busy',
   skipped: 'busy',
   canceled: 'busy',
 }

@@ -153,12 +153,15 @@ function endWords(schedule: Schedule): (readonly [string, string])[] {
   ]
 }
 
+/** "report", "workflow nightly". */
+const targetOf = ({ job, workflow }: ScheduleSummary): string => job ?? `workflow ${workflow ?? ''}`
+
 export const scheduleSummaryShape: Shape<ScheduleSummary> = {
   name: (schedule) => schedule.name,
   columns: [
     { title: 'NAME', cell: (schedule) => schedule.name, flexible: true },
     { title: 'WHEN', cell: whenWords, flexible: true },
-    { title: 'JOB', cell: (schedule) => schedule.job, flexible: true },
+    { title: 'JOB', cell: targetOf, flexible: true },
     { title: 'STATE', cell: ({ state: it, sleepUntil }) => state(it, sleepUntil === null ? null : 'asleep') },
     { title: 'NEXT', cell: (schedule, clock) => maybeTime(schedule.nextAt, clock) },
   ],
@@ -183,7 +186,8 @@ export const scheduleShape: Shape<Schedule> = {
       ...(schedule.sleepUntil === null ? [] : [['Asleep', sleepWords(schedule, clock)] as const]),
       ['Next', maybeTime(schedule.nextAt, clock)],
       ...schedule.upcoming.slice(1).map((at) => ['Then', maybeTime(at, clock)] as const),
-      ['Job', schedule.job],
+      ...(schedule.job === null ? [] : [['Job', schedule.job] as const]),
+      ...(schedule.workflow === null ? [] : [['Workflow', schedule.workflow] as const]),
       ['From', maybeTime(schedule.startAt, clock)],
       ['Until', maybeTime(schedule.endAt, clock)],
       ['Delay', delayWords(schedule)],
@@ -220,6 +224,7 @@ export const runShape: Shape<Run> = {
     ...runFields(run, clock),
     ['Input', run.input === null ? '-' : JSON.stringify(run.input)],
     ...(run.cancelReason === null ? [] : [['Canceled because', plain(run.cancelReason)] as const]),
+    ...dependencyFields(run),
     ...(run.replayOf === null ? [] : [['Replays', run.replayOf] as const]),
     ...(run.replayedAs === null ? [] : [['Replayed as', run.replayedAs] as const]),
     ...(olderAttempts(run) === 0
@@ -268,6 +273,21 @@ function runFields(run: RunSummary, clock: Clock): (readonly [string, string | C
   ]
 }
 
+const mostDependencies = 10
+
+/** What it depends on, and how that ended so far. */
+function dependencyFields({ dependsOn, rule }: Run): (readonly [string, string])[] {
+  if (rule === null) return []
+  const more = dependsOn.length - mostDependencies
+  return [
+    ['Rule', rule],
+    ...dependsOn.slice(0, mostDependencies).map(({ runId, state: ended }) => {
+      return ['Depends on', `${runId}, ${ended ?? 'has not ended'}`] as const
+    }),
+    ...(more > 0 ? [['Depends on', `${more} more`] as const] : []),
+  ]
+}
+
 /** "failed after 120 ms, HTTP 500, started 2026-11-29 23:10:05". */
 export function attemptWords(attempt: Attempt, clock: Clock): string {
   const took = attempt.durationMs === null ? '' : ` after ${durationWords(attempt.durationMs)}`
@@ -293,10 +313,11 @@ export const occurrenceShape: Shape<Occurrence> = {
 }
 
 /** Its own run; where it has none, the newest that ran for this time later on. */
-function runsWords({ runId, laterRunIds }: Occurrence): string {
+function runsWords({ runId, workflowRunId, laterRunIds }: Occurrence): string {
   const [newest] = laterRunIds
-  if (newest === undefined) return runId ?? '-'
-  return runId === null ? `${newest} (later)` : `${runId} (and ${laterRunIds.length} later)`
+  const own = runId ?? workflowRunId
+  if (newest === undefined) return own ?? '-'
+  return own === null ? `${newest} (later)` : `${own} (and ${laterRunIds.length} later)`
 }
 
 export const tenantShape: Shape<Tenant> = {

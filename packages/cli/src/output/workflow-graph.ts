@@ -1,8 +1,11 @@
 /**
- * A workflow as a picture: lines for the terminal, Mermaid, DOT, or SVG. Ids of tasks are the only text from
- * outside, and their letters are safe in each of the forms (contract's `taskIdSchema`).
+ * A workflow as a picture: lines for the terminal, Mermaid, DOT, or SVG; with how the tasks of one of its
+ * runs stand, if that is known. Ids of tasks are the only text from outside, and their letters are safe in
+ * each of the forms (contract's `taskIdSchema`).
  */
+import type { TaskState } from '@belfry/contract'
 import type { WorkflowPlan } from '@belfry/server/workflow'
+import { type Paint, toneOf } from './paint.ts'
 
 export const graphFormats = ['text', 'mermaid', 'dot', 'svg'] as const
 export type GraphFormat = (typeof graphFormats)[number]
@@ -10,7 +13,32 @@ export type GraphFormat = (typeof graphFormats)[number]
 type Task = WorkflowPlan['tasks'][number]
 type Layers = readonly (readonly Task[])[]
 
+/** How the tasks of a run stand, by their ids. */
+export type TaskStandings = ReadonlyMap<string, TaskStanding>
+export interface TaskStanding {
+  readonly state: TaskState
+  /** Of a task that runs for each item of a list. */
+  readonly items: readonly TaskState[] | null
+  /** What one that runs no job waits for, in words; null: nothing. */
+  readonly waitsFor: string | null
+}
+
+export interface GraphLook {
+  readonly standings?: TaskStandings | undefined
+  readonly paint?: Paint | undefined
+}
+
 const usualRule = 'none_failed_min_one_success'
+
+/** "succeeded", "started 3/5", "waits for an approval"; empty for what waits, and where nothing is known. */
+function standingOf({ id }: Task, { standings }: GraphLook): string {
+  const found = standings?.get(id)
+  if (found === undefined || found.state === 'waiting_for_dependencies') return ''
+  const { state, items, waitsFor } = found
+  if (state === 'started' && waitsFor !== null) return `waits for ${waitsFor}`
+  const ended = items?.filter((each) => each !== 'started').length
+  return items === null || state !== 'started' ? state : `${state} ${ended}/${items.length}`
+}
 
 /** What is said of a task behind its id: what differs from the usual. */
 function notesOf(task: Task): string {
@@ -20,33 +48,45 @@ function notesOf(task: Task): string {
     ...(task.when === undefined ? [] : ['when']),
     ...(task.mapped ? ['for each'] : []),
     ...(task.allowFailure ? ['may fail'] : []),
-    ...(task.teardownOf === undefined ? [] : [`teardown of ${task.teardownOf}`]),
+    ...(task.teardownOf === undefined ? [] : [`teardown of ${[task.teardownOf].flat().join(', ')}`]),
     ...(task.role === 'main' ? [] : [task.role === 'finally' ? 'finally' : 'on failure']),
   ]
   return notes.length === 0 ? '' : ` (${notes.join(', ')})`
 }
 
-export function drawWorkflow(plan: WorkflowPlan, layers: Layers, format: GraphFormat): string {
+export function drawWorkflow(
+  plan: WorkflowPlan,
+  layers: Layers,
+  format: GraphFormat,
+  look: GraphLook = {},
+): string {
   switch (format) {
     case 'text':
-      return textOf(plan, layers)
+      return textOf(plan, layers, look)
     case 'mermaid':
-      return mermaidOf(plan)
+      return mermaidOf(plan, look)
     case 'dot':
-      return dotOf(plan)
+      return dotOf(plan, look)
     case 'svg':
-      return svgOf(plan, layers)
+      return svgOf(plan, layers, look)
     default:
       return format satisfies never
   }
 }
 
 /** Layer by layer; each task with what it waits for. */
-function textOf(plan: WorkflowPlan, layers: Layers): string {
+function textOf(plan: WorkflowPlan, layers: Layers, look: GraphLook): string {
+  const stateOf = (task: Task): string => {
+    const words = standingOf(task, look)
+    const tone = toneOf(look.standings?.get(task.id)?.state ?? '')
+    if (words === '') return ''
+    return `: ${tone === undefined || look.paint === undefined ? words : look.paint(words, tone)}`
+  }
   const lines = layers.flatMap((layer, number) => {
     const rows = layer.map((task) => {
       const needs = task.parents.map((parent) => plan.tasks[parent]?.id ?? '')
-      return `${task.id}${notesOf(task)}${needs.length === 0 ? '' : `  ← ${shortList(needs)}`}`
+      const behind = needs.length === 0 ? '' : `  ← ${shortList(needs)}`
+      return `${task.id}${notesOf(task)}${stateOf(task)}${behind}`
     })
     const mark = `${number + 1}`.padStart(String(layers.length).length)
     return rows.map((row, at) => {
@@ -72,14 +112,39 @@ const edgesOf = (plan: WorkflowPlan): (readonly [Task, Task])[] =>
     }),
   )
 
-function mermaidOf(plan: WorkflowPlan): string {
-  const nodes = plan.tasks.map((task) => `  t${task.index}["${task.id}${notesOf(task)}"]`)
-  const edges = edgesOf(plan).map(([from, to]) => `  t${from.index} --> t${to.index}`)
-  return ['flowchart TD', ...nodes, ...edges].join('\n')
+/** Of the states that are worth a colour; the others are white. */
+const fills: Partial<Record<TaskState, string>> = {
+  started: '#fff3c4',
+  succeeded: '#d3f2d9',
+  failed: '#ffd5d2',
+  upstream_failed: '#ffe9e7',
+  canceled: '#e6e6ee',
+  skipped: '#f1f1f5',
+  not_run: '#f1f1f5',
 }
 
-function dotOf(plan: WorkflowPlan): string {
-  const nodes = plan.tasks.map((task) => `  "${task.id}" [label="${task.id}${notesOf(task)}"];`)
+const fillOf = ({ id }: Task, { standings }: GraphLook): string =>
+  fills[standings?.get(id)?.state ?? 'waiting_for_dependencies'] ?? '#fff'
+
+const labelOf = (task: Task, look: GraphLook): string => {
+  const state = standingOf(task, look)
+  return `${task.id}${notesOf(task)}${state === '' ? '' : `: ${state}`}`
+}
+
+function mermaidOf(plan: WorkflowPlan, look: GraphLook): string {
+  const nodes = plan.tasks.map((task) => `  t${task.index}["${labelOf(task, look)}"]`)
+  const edges = edgesOf(plan).map(([from, to]) => `  t${from.index} --> t${to.index}`)
+  const styles =
+    look.standings === undefined
+      ? []
+      : plan.tasks.map((task) => `  style t${task.index} fill:${fillOf(task, look)}`)
+  return ['flowchart TD', ...nodes, ...edges, ...styles].join('\n')
+}
+
+function dotOf(plan: WorkflowPlan, look: GraphLook): string {
+  const fill = (task: Task): string =>
+    look.standings === undefined ? '' : `, style="rounded,filled", fillcolor="${fillOf(task, look)}"`
+  const nodes = plan.tasks.map((task) => `  "${task.id}" [label="${labelOf(task, look)}"${fill(task)}];`)
   const edges = edgesOf(plan).map(([from, to]) => `  "${from.id}" -> "${to.id}";`)
   const head = ['digraph workflow {', '  node [shape=box, style=rounded];']
   return [...head, ...nodes, ...edges, '}'].join('\n')
@@ -87,7 +152,7 @@ function dotOf(plan: WorkflowPlan): string {
 
 const box = { width: 180, height: 40, gapX: 24, gapY: 48, margin: 16 }
 
-function svgOf(plan: WorkflowPlan, layers: Layers): string {
+function svgOf(plan: WorkflowPlan, layers: Layers, look: GraphLook): string {
   const widest = Math.max(...layers.map((layer) => layer.length))
   const width = widest * (box.width + box.gapX) - box.gapX + 2 * box.margin
   const height = layers.length * (box.height + box.gapY) - box.gapY + 2 * box.margin
@@ -109,10 +174,10 @@ function svgOf(plan: WorkflowPlan, layers: Layers): string {
   const nodes = plan.tasks.map((task) => {
     const { x, y } = placeOf(task)
     const size = `x="${x}" y="${y}" width="${box.width}" height="${box.height}"`
-    const frame = `<rect ${size} rx="6" fill="#fff" stroke="#334"/>`
+    const frame = `<rect ${size} rx="6" fill="${fillOf(task, look)}" stroke="#334"/>`
     const middle = `x="${x + box.width / 2}" y="${y + box.height / 2 + 5}" text-anchor="middle"`
     const text = `<text ${middle}>${task.id}</text>`
-    return `<g><title>${task.id}${notesOf(task)}</title>${frame}${text}</g>`
+    return `<g><title>${labelOf(task, look)}</title>${frame}${text}</g>`
   })
   const style = 'font-family="sans-serif" font-size="13"'
   const open = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" ${style}>`

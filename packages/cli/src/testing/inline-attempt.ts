@@ -15,7 +15,7 @@ export interface EnqueuedRun {
   readonly priority: number
   /** When the next attempt is due, or the last one was. */
   readonly dueAt: Date
-  readonly state: 'pending' | 'succeeded' | 'failed' | 'canceled'
+  readonly state: 'pending' | 'succeeded' | 'failed' | 'canceled' | 'skipped'
   readonly attempts: number
   readonly results: readonly InlineResult[]
   /** Of what `enqueue` answers: a run held the dedupe key, and no other was made. */

@@ -19,6 +19,10 @@ export interface EnqueueOptions extends CallOptions {
   readonly runDeadlineMs?: number | null | undefined
   /** Its first attempt must start so long after it was due; null lifts the limit of the job. */
   readonly startWithinMs?: number | null | undefined
+  /** Ids of runs of any job that have to end first; those that have ended count as they ended. */
+  readonly dependsOn?: readonly string[] | undefined
+  /** How the runs of `dependsOn` have to end; `none_failed_min_one_success` if left out. */
+  readonly rule?: RunCreate['rule']
   /** While a run of the job holds this key, no other is made: the answer is that run, and says so. */
   readonly dedupeKey?: string | undefined
   /** How long this run will hold the key; while it waits or runs if left out. */
@@ -43,6 +47,10 @@ const anInstant = {
   fits: (value: unknown) =>
     value instanceof Date ? Number.isFinite(value.getTime()) : typeof value === 'string',
 }
+const aListOfIds = {
+  what: 'a list of ids of runs',
+  fits: (value: unknown) => Array.isArray(value) && value.every((id) => typeof id === 'string'),
+}
 const aSignal = { what: 'an AbortSignal', fits: (value: unknown) => value instanceof AbortSignal }
 
 const manyRules = {
@@ -51,6 +59,8 @@ const manyRules = {
   priority: aNumber,
   runDeadlineMs: aNumberOrNull,
   startWithinMs: aNumberOrNull,
+  dependsOn: aListOfIds,
+  rule: text,
   dedupeKey: aFunction,
   dedupe: anObject,
   signal: aSignal,
@@ -85,7 +95,8 @@ export async function checkedInput(job: AnyJob, input: unknown, at: string): Pro
 
 /** The request of a run, whose input has yet to be checked. */
 export function enqueueBody(job: AnyJob, input: unknown, options: EnqueueOptions): EnqueueRequest {
-  const { runAt, queue, priority, runDeadlineMs, startWithinMs, dedupeKey, dedupe, ...call } = options
+  const { runAt, queue, priority, runDeadlineMs, startWithinMs, dedupeKey, dedupe, ...other } = options
+  const { dependsOn, rule, ...call } = other
   checkArgument('enqueue', '/job', job, aJob)
   // as it was given: the schema is applied once more before the run
   const body = {
@@ -96,6 +107,8 @@ export function enqueueBody(job: AnyJob, input: unknown, options: EnqueueOptions
     priority,
     runDeadlineMs,
     startWithinMs,
+    dependsOn: dependsOn === undefined ? undefined : [...dependsOn],
+    rule,
     dedupeKey,
     dedupe,
   }

@@ -9,6 +9,7 @@ export type AskedOutcome =
   | { readonly kind: 'fail'; readonly error: unknown }
   | { readonly kind: 'retry_after'; readonly delayMs: number; readonly error: unknown }
   | { readonly kind: 'cancel'; readonly message: string }
+  | { readonly kind: 'skip'; readonly message: string }
 
 /** What the functions below throw. */
 export class OutcomeSignal extends Error {
@@ -43,4 +44,12 @@ export function retryAfter(
 /** Calls the run off: it ends as canceled, which is no failure. */
 export function cancel(message = 'The function called its run off.'): never {
   throw new OutcomeSignal({ kind: 'cancel', message }, message)
+}
+
+/**
+ * There is nothing to do: the run ends as skipped, which is neither a success nor a failure. In a workflow,
+ * what depends on it goes by its rule.
+ */
+export function skip(message = 'The function had nothing to do.'): never {
+  throw new OutcomeSignal({ kind: 'skip', message }, message)
 }

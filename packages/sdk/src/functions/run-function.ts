@@ -25,7 +25,7 @@ export type FunctionAnswer =
       readonly retryable: boolean
       readonly retryAfterMs?: number
     }
-  | { readonly outcome: 'canceled'; readonly error: FunctionError }
+  | { readonly outcome: 'canceled' | 'skipped'; readonly error: FunctionError }
 
 export async function runFunction(job: AnyJob, input: unknown, context: JobContext): Promise<FunctionAnswer> {
   try {
@@ -101,6 +101,8 @@ function answerOfThrown(thrown: unknown): FunctionAnswer {
       }
     case 'cancel':
       return { outcome: 'canceled', error: { code: 'canceled', message: tidy(asked.message) } }
+    case 'skip':
+      return { outcome: 'skipped', error: { code: 'skipped', message: tidy(asked.message) } }
     default:
       return asked satisfies never
   }

@@ -118,7 +118,11 @@ function endOf(
     case undefined:
       return answer?.outcome === 'failed'
         ? answer
-        : { outcome: 'canceled', retryable: true, ...(answer === undefined ? {} : { error: answer.error }) }
+        : {
+            outcome: answer?.outcome ?? 'canceled',
+            retryable: true,
+            ...(answer === undefined ? {} : { error: answer.error }),
+          }
     default:
       return reason satisfies never
   }

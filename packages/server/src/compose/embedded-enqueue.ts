@@ -5,6 +5,7 @@
  */
 import type { ErrorDetail, JsonValue, RunCreate, RunCreated, RunReceipt } from '@belfry/contract'
 import { BelfryError, inputFault, runCreateSchema } from '@belfry/contract'
+import { checkDependencies } from '../engine/catalog/asked-dependencies.ts'
 import { askedRun } from '../engine/catalog/asked-run.ts'
 import type { AskedRun, EnqueuedRun, EnqueueParts } from '../engine/catalog/enqueuer.ts'
 import { enqueueRuns } from '../engine/catalog/enqueuer.ts'
@@ -54,7 +55,7 @@ export function createEmbeddedEnqueue(
     tenantId,
   )
   const repeated = createRepeatedHints(parts.hints, clock)
-  const take = createTaker({ ...parts, catalog, repeated }, tenantId)
+  const take = createTaker({ ...parts, catalog, repeated }, tenantId, retentionDays)
 
   return {
     async direct(given) {
@@ -112,6 +113,7 @@ function createTaker(
     repeated,
   }: Pick<Parts, 'hints' | 'ids' | 'tags'> & { readonly catalog: Catalog; readonly repeated: RepeatedHints },
   tenantId: string,
+  retentionDays: number,
 ): Take {
   const look = (job: string) =>
     catalog.within({ tenantId, dryRun: false, readOnly: true }, async (tx) => {
@@ -122,7 +124,8 @@ function createTaker(
   return async (client, job, asked) => {
     const { template, nowMs } = await look(job)
     const wanted = asked(template, nowMs)
-    const work = (intake: RunIntake, known: EnqueueParts['tags']) => {
+    const work = async (intake: RunIntake, known: EnqueueParts['tags']) => {
+      await checkDependencies(intake, wanted, { nowMs, retentionDays })
       const parts: EnqueueParts = { intake, ids, tags: known, tenantId, nowMs }
       return enqueueRuns(parts, wanted)
     }

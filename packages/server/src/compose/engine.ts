@@ -13,6 +13,7 @@ import { createBackfiller } from '../engine/backfiller.ts'
 import type { DatabaseClock } from '../engine/database-clock.ts'
 import { createDatabaseClock } from '../engine/database-clock.ts'
 import type { Elector } from '../engine/elector.ts'
+import { createDependencyResolver, type DependencyResolver } from '../engine/dependency-resolver.ts'
 import { createElector } from '../engine/elector.ts'
 import type { FairTags } from '../engine/fair-tags.ts'
 import type { Gatekeeper } from '../engine/gatekeeper.ts'
@@ -21,6 +22,8 @@ import { createPruner } from '../engine/pruner.ts'
 import type { Replanner } from '../engine/replanner.ts'
 import { createReplanner } from '../engine/replanner.ts'
 import { createRescuer } from '../engine/rescuer.ts'
+import type { Resolver } from '../engine/resolver.ts'
+import { createResolver } from '../engine/resolver.ts'
 import { createScheduler } from '../engine/scheduler.ts'
 import type { WatchedRuns } from '../engine/watched-runs.ts'
 import { tellingEnds } from '../engine/watched-runs.ts'
@@ -40,6 +43,8 @@ import type { Service } from '../ports/service.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
 import { createPostgresBackfilling } from '../postgres/backfilling.ts'
+import { createPostgresDependencies } from '../postgres/dependencies.ts'
+import { createPostgresEventBus } from '../postgres/event-bus.ts'
 import { createPostgresFiring } from '../postgres/firing.ts'
 import { createPostgresGate } from '../postgres/gate/gate.ts'
 import { createPostgresMaintenance } from '../postgres/maintenance.ts'
@@ -47,6 +52,7 @@ import { createPostgresReplans } from '../postgres/replans.ts'
 import { createPostgresOverdueRuns } from '../postgres/overdue-runs.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
+import { createPostgresWorkflowResolving } from '../postgres/workflow-resolving.ts'
 import { createTiming } from './timing.ts'
 import { version } from './version.ts'
 
@@ -96,6 +102,8 @@ export interface Engine {
   readonly scheduling: Pick<Scheduling, 'elector' | 'replanner' | 'backfiller'> | undefined
   /** Undefined where this process neither schedules nor works. */
   readonly gatekeeper: Gatekeeper | undefined
+  /** Undefined where this process does not move workflow runs on. */
+  readonly resolver: Resolver | undefined
   readonly databaseClock: DatabaseClock
 }
 
@@ -105,7 +113,10 @@ export function createEngine(parts: EngineParts): Engine {
   const shared = { ...parts, databaseClock, host: hostname(), version }
   const store = tellingEnds(createPostgresRunStore({ db: parts.db, heartbeats: parts.leases }), parts.watched)
   const scheduling = config.roles.includes('scheduler') ? schedulerServices(shared) : undefined
-  const firing = scheduling?.services ?? []
+  const resolves = config.roles.includes('scheduler') || config.roles.includes('resolver')
+  const resolver = resolves ? openResolver(parts) : undefined
+  const resolvers = resolver === undefined ? [] : [resolver, openDependencyResolver(parts)]
+  const firing = [...(scheduling?.services ?? []), ...resolvers]
   const works = config.roles.includes('scheduler') || config.roles.includes('worker')
   const gatekeeper = works ? createGatekeeper({ ...parts, gate: createPostgresGate(parts.db) }) : undefined
   const upkeep = [...upkeepServices(parts, store), ...(gatekeeper === undefined ? [] : [gatekeeper])]
@@ -144,6 +155,7 @@ export function createEngine(parts: EngineParts): Engine {
     worker: worker ?? functionWorker,
     scheduling,
     gatekeeper,
+    resolver,
     databaseClock,
     async start() {
       for (const service of [...upkeep, ...firing]) await service.start()
@@ -157,6 +169,19 @@ export function createEngine(parts: EngineParts): Engine {
       await Promise.all([handler.close(), functions?.handler.close(), functions?.keeper.close()])
     },
   }
+}
+
+function openDependencyResolver(parts: EngineParts): DependencyResolver {
+  return createDependencyResolver({ ...parts, dependencies: createPostgresDependencies(parts.db) })
+}
+
+function openResolver(parts: EngineParts): Resolver {
+  const resolving = createPostgresWorkflowResolving(parts.db)
+  return createResolver({
+    ...parts,
+    resolving,
+    bus: createPostgresEventBus({ resolving, hints: parts.hints }),
+  })
 }
 
 /** What keeps house; none of it needs a shard of its own. */

@@ -295,8 +295,9 @@ function readGauges(metrics: Metrics, pools: readonly (Database | undefined)[], 
       waiting: sum((each) => each.waiting),
     }
   })
-  const { worker, scheduling, gatekeeper } = engine
+  const { worker, scheduling, gatekeeper, resolver } = engine
   if (gatekeeper !== undefined) metrics.readGate(gatekeeper.stats)
+  if (resolver !== undefined) metrics.readWorkflows(resolver.stats)
   if (scheduling !== undefined) metrics.readBackfills(scheduling.backfiller.stats)
   if (worker === undefined) return
   metrics.readSlots(() => {

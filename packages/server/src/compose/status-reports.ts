@@ -7,12 +7,14 @@ import type { RedisLink } from '../adapters/redis/redis-link.ts'
 import type { ZoneDataOnDisk, ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
 import { readDatabaseFacts, readOpenReplans, readSchemaVersion } from '../postgres/health.ts'
+import { createPostgresWorkflowResolving } from '../postgres/workflow-resolving.ts'
 import { readNewestZoneData } from '../postgres/zone-records.ts'
 import type { Finding, StatusReport } from '../telemetry/ops-server.ts'
 import type { Engine } from './engine.ts'
 import { zoneFinding } from './zone-finding.ts'
 
 const alarmingSkewMs = 1_000
+const alarmingBacklogMs = 60_000
 
 export interface StatusParts {
   readonly db: Database
@@ -43,6 +45,7 @@ export function statusReports({ db, engine, redis, zones, zonesOnDisk }: StatusP
         return zoneFinding({ zones, onDisk: zonesOnDisk(), newestOnRecord, verdict })
       },
     },
+    { name: 'workflows', report: () => workflowsFinding(db) },
     { name: 'replans', report: () => replansFinding(db) },
     ...(redis === undefined ? [] : [{ name: 'redis', report: () => redisFinding(redis) }]),
     { name: 'clock_skew', report: () => skewFinding(engine.databaseClock.skewMs()) },
@@ -72,6 +75,18 @@ function workerFinding(worker: StatusParts['engine']['worker']): Finding {
   if (facts.sessionId !== null) return ok(facts)
   const message =
     'This worker has no session, so it claims nothing; it opens one as soon as the database answers.'
+  return { status: 'warn', message, facts }
+}
+
+/** Of all resolvers together, so that it tells of it too where there is none. */
+async function workflowsFinding(db: Database): Promise<Finding> {
+  const { events, oldestMs, alive } = await createPostgresWorkflowResolving(db).backlog()
+  const facts = { alive, eventsWaiting: events, oldestWaitsMs: Math.round(oldestMs) }
+  if (oldestMs < alarmingBacklogMs) return ok(facts)
+  const message =
+    'What happened to workflow runs waits to be taken in, the oldest for ' +
+    `${Math.round(oldestMs / 1_000)} s; ` +
+    'see that a process with the role resolver or scheduler runs, and what it logs.'
   return { status: 'warn', message, facts }
 }
 

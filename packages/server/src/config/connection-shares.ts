@@ -23,7 +23,8 @@ export function connectionShares(
   const listen = config.databaseHints === 'notify' ? 1 : 0
   const leases = 1 + Number(roles.includes('worker')) + Number(roles.includes('scheduler'))
   const rest = config.databasePoolSize - listen - leases
-  if (leases === 1) return { leases, api: rest, engine: 0 }
+  const engine = roles.some((role) => role !== 'api')
+  if (!engine) return { leases, api: rest, engine: 0 }
   const api = roles.includes('api') ? Math.floor(rest / 2) : 0
   return { leases, api, engine: rest - api }
 }

@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { parseRange } from '../domain/egress/address.ts'
 import { defaultPorts } from '../domain/egress/egress-policy.ts'
 
-const roles = ['api', 'scheduler', 'worker'] as const
+const roles = ['api', 'scheduler', 'worker', 'resolver'] as const
 
 /** `a, b` as a list; anything but text as it is. */
 function commaSeparated(value: unknown): unknown {

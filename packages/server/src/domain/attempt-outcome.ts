@@ -1,8 +1,9 @@
 /**
  * What the end of an attempt means for its run: the one decision that worker and rescuer share. Pure.
  *
- * Order of the rules: success stands, whatever else happened; then a cancel that was asked for; then
- * delivery; then the deadline of the whole run; then the codes that are (never) tried again, and the budget.
+ * Order of the rules: success stands, whatever else happened; then a cancel that was asked for; then what
+ * the function said of itself; then delivery; then the deadline of the whole run; then the codes that are
+ * (never) tried again, and the budget.
  * `at_most_once` means that no second invocation ever happens: whatever is not a success ends the run. Where
  * the handler answered with a failure the reason is `not_retryable`; where nobody can know what it did
  * (timeout, lost worker, cut off by a shutdown) it is `outcome_unknown`.
@@ -23,6 +24,8 @@ export type AttemptEnding =
   | { readonly kind: 'timed_out'; readonly ofRun?: boolean }
   /** Cut off because a cancel was asked for, or called off by the function itself. */
   | { readonly kind: 'canceled' }
+  /** The function had nothing to do. */
+  | { readonly kind: 'skipped' }
   /** Cut off because the worker stops. */
   | { readonly kind: 'released' }
   /** The worker is gone. */
@@ -59,6 +62,7 @@ const countOf: Readonly<Record<AttemptEnding['kind'], Count>> = {
   failed: 'failure',
   timed_out: 'failure',
   canceled: 'nothing',
+  skipped: 'nothing',
   released: 'nothing',
   lost: 'crash',
 }
@@ -91,6 +95,7 @@ export function judgeAttempt(attempt: AttemptCase, random: number): AttemptVerdi
 
   if (attempt.cancelRequested) return end('canceled', 'canceled_by_request')
   if (ending.kind === 'canceled') return end('canceled', 'canceled_by_handler')
+  if (ending.kind === 'skipped') return end('skipped', 'skipped_by_handler')
   if (attempt.delivery === 'at_most_once') return endAtMostOnce(ending, end)
   switch (ending.kind) {
     case 'released':

@@ -5,6 +5,11 @@
 
 export const shardCount = 64
 
+/** Stands for the resolver among the shards that are told of ends: a run of a workflow is among them. */
+export const workflowShard = -1
+/** The same of runs on which others depend. */
+export const dependencyShard = -2
+
 /** The last byte of a UUIDv7 is random: its low six bits spread evenly. */
 export function shardOf(id: string): number {
   return Number.parseInt(id.slice(-2), 16) & (shardCount - 1)

@@ -63,6 +63,7 @@ export const transitions = [
     by: 'worker',
     when: 'it was canceled and the attempt ended without success, or its function called it off',
   },
+  { from: 'running', to: 'skipped', by: 'worker', when: 'its function had nothing to do' },
   {
     from: 'running',
     to: 'pending',

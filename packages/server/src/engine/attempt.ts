@@ -279,7 +279,8 @@ function judgeAnswer(
         error: { code: 'worker_stopped', message: `The worker stopped before the attempt ended.${ignored}` },
       }
     case undefined: {
-      if (answer?.outcome === 'canceled') return { ending: { kind: 'canceled' }, error: answer.error }
+      if (answer !== undefined && answer.outcome !== 'failed')
+        return { ending: { kind: answer.outcome }, error: answer.error }
       const retryAfterMs = answer?.retryAfterMs
       return {
         ending: { kind: 'failed', retryable: answer?.retryable ?? true, retryAfterMs },

@@ -10,6 +10,8 @@
  */
 import type { BackfillState } from '@belfry/contract'
 import type { BackfillMove, JudgedTime } from '../domain/backfill.ts'
+import { intervalStart } from '../domain/data-interval.ts'
+import type { FireTimes } from '../domain/fire-policy.ts'
 import { countedAs, decideTime, factsOf, takeTimes, upcomingTimes } from '../domain/backfill.ts'
 import type {
   BackfillAdvance,
@@ -44,6 +46,7 @@ export interface StepParts {
 
 export interface StepTaken {
   readonly tenantId: string
+  /** Empty: it starts workflow runs. */
   readonly queue: string
   readonly started: number
   readonly skipped: number
@@ -67,7 +70,7 @@ export async function takeStep(parts: StepParts, due: DueBackfill, look: number)
   const { backfilling, plans, tags } = parts
   const plan = await plans.load(due.scheduleId)
   // not within the transaction: it may ask the database itself
-  if (plan !== undefined) await tags.ready([plan.queue])
+  if (plan?.target === 'job') await tags.ready([plan.queue])
   const outcome = await backfilling.within((tx) => stepWithin(parts, tx, due, plan, look))
   if (outcome === 'stale') plans.drop(due.scheduleId)
   return outcome
@@ -101,7 +104,7 @@ async function stepWithin(
   })
   const move = takeTimes(judged, free, behindMs)
   const state = stateAfter(alive, move.startMs.length, move.nextAtMs)
-  return advance(tx, backfill, move, state, startsOf(parts, backfill, plan, move, records))
+  return advance(tx, backfill, move, state, startsOf(parts, backfill, plan, move, records, times))
 }
 
 const standStill = ({ nextAtMs }: LockedBackfill): BackfillMove => ({ startMs: [], skipped: 0, nextAtMs })
@@ -122,9 +125,10 @@ async function recordsOf(
 function startsOf(
   { ids, tags, retentionDays }: StepParts,
   { nowMs }: LockedBackfill,
-  { queue, tenantId, tenantWeight }: SchedulePlan,
+  { target, queue, tenantId, tenantWeight }: SchedulePlan,
   { startMs }: BackfillMove,
   records: ReadonlyMap<number, TimeRecord>,
+  times: FireTimes,
 ): BackfillStart[] {
   const keptFromMs = (Math.floor(nowMs / dayMs) - retentionDays) * dayMs
   const request = { queue, tenantId: `${tenantId}/backfill`, weight: tenantWeight * shareOfTenant, priority }
@@ -133,8 +137,9 @@ function startsOf(
     return {
       scheduledForMs,
       runId: ids.uuidv7(Math.floor(nowMs)),
-      tag: tags.next(request),
+      tag: target === 'job' ? tags.next(request) : 0,
       occurrence: recorded ? 'known' : scheduledForMs < keptFromMs ? 'none' : 'insert',
+      intervalStartMs: target === 'job' ? null : intervalStart(times, scheduledForMs),
     }
   })
 }
@@ -152,6 +157,7 @@ async function advance(
   const isOver = state !== backfill.state && (state === 'completed' || state === 'canceled')
   const wanted: BackfillAdvance = {
     id: backfill.id,
+    target: backfill.schedule?.target ?? 'job',
     expectedNextAtMs: backfill.nextAtMs,
     nextAtMs: move.nextAtMs,
     starts,

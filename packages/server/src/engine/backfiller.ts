@@ -206,7 +206,8 @@ function tell(
 ): void {
   const { tenantId, queue, started, skipped, ended, state } = step
   events.emit('backfill_stepped', { backfillId, scheduleId, tenantId, started, skipped, ended, durationMs })
-  if (started > 0) {
+  if (started > 0 && queue === '') hints.publish({ topic: 'workflows', key: 'any' })
+  else if (started > 0) {
     events.emit('runs_enqueued', { count: started, queue, source: 'backfill' })
     hints.publish({ topic: 'ready', key: queue })
   }

@@ -4,6 +4,7 @@
  * decided anew at the fire.
  */
 import { catchUpGraceMs } from '../domain/fire-policy.ts'
+import { intervalsOf } from '../domain/data-interval.ts'
 import { type DecidedFire, planFire } from '../domain/firing.ts'
 import type { SchedulePlan } from '../ports/firing.ts'
 import type { DueTimer } from '../ports/timer-index.ts'
@@ -26,6 +27,8 @@ export interface PreparedFire {
   readonly fire: DecidedFire
   /** When the plan was loaded, monotonic ms, where calendars had a say: they change without the schedule. */
   readonly loadedAtMs?: number
+  /** Of a workflow: where the data interval of each time that runs begins. */
+  readonly intervals?: ReadonlyMap<number, number | null>
 }
 
 /** Why a timer has no decision: it is no longer what was read, or its schedule cannot be evaluated. */
@@ -56,7 +59,8 @@ export function createFirePreparer(plans: PlanCache): FirePreparer {
     try {
       const fire = planFire(plan, times, timer, nowMs)
       const { loadedAtMs } = found
-      return times.exclusionOf === undefined ? { plan, fire } : { plan, fire, loadedAtMs }
+      const prepared = times.exclusionOf === undefined ? { plan, fire } : { plan, fire, loadedAtMs }
+      return plan.target === 'job' ? prepared : { ...prepared, intervals: intervalsOf(fire, times) }
     } catch (error) {
       return { fault: error instanceof Error ? error.message : String(error) }
     }

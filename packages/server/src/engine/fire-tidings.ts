@@ -16,20 +16,24 @@ export function isPlain({ overlap, runLimit }: Pick<SchedulePlan, 'overlap' | 'r
 
 /**
  * The occurrences with the ids of their runs and their places in the fair order. Ids of one fire grow in the
- * order of the planned times: runs that wait for each other are locked in that order.
+ * order of the planned times: runs that wait for each other are locked in that order. `intervals`: of
+ * workflow runs, by planned time, which have no place in a queue.
  */
 export function withRuns(
   occurrences: readonly DecidedOccurrence[],
   ids: Ids,
   nowMs: number,
   tagOf: (occurrence: DecidedOccurrence) => number,
+  intervals?: ReadonlyMap<number, number | null>,
 ): PlannedOccurrence[] {
   const running = occurrences.filter(({ outcome }) => outcome === 'ran')
   const runIds = running.map(() => ids.uuidv7(Math.floor(nowMs))).sort()
   const runs = new Map(running.map((occurrence, index) => [occurrence, runIds[index]]))
   return occurrences.map((occurrence) => {
     const runId = runs.get(occurrence) ?? null
-    return { ...occurrence, runId, tag: runId === null ? 0 : tagOf(occurrence) }
+    const tag = runId === null ? 0 : tagOf(occurrence)
+    if (intervals === undefined) return { ...occurrence, runId, tag }
+    return { ...occurrence, runId, tag, intervalStartMs: intervals.get(occurrence.scheduledForMs) ?? null }
   })
 }
 
@@ -45,13 +49,19 @@ export interface Tidings {
 export function tidingsOf({
   fired,
   displaced,
+  toldDependents,
   nowMs,
-}: Pick<FireResult, 'fired' | 'displaced' | 'nowMs'>): Tidings {
+}: Pick<FireResult, 'fired' | 'displaced' | 'toldDependents' | 'nowMs'>): Tidings {
   const started = new Map<string, number>()
   const ready = new Set<string>()
   const shards = new Set<number>()
+  let workflows = false
   for (const { runId, queue, waits } of fired) {
     if (runId === null) continue
+    if (queue === null) {
+      workflows ||= !waits
+      continue
+    }
     started.set(queue, (started.get(queue) ?? 0) + 1)
     if (waits) shards.add(shardOf(runId))
     else ready.add(queue)
@@ -73,6 +83,8 @@ export function tidingsOf({
       ...[...ready].map((key): Hint => ({ topic: 'ready', key })),
       ...[...shards].map((shard): Hint => ({ topic: 'timers', key: String(shard) })),
       ...[...sessions].map((key): Hint => ({ topic: 'cancel', key })),
+      ...(workflows ? [{ topic: 'workflows', key: 'any' } as const] : []),
+      ...(toldDependents ? [{ topic: 'dependencies', key: 'any' } as const] : []),
     ],
   }
 }

@@ -156,19 +156,27 @@ async function fireSchedules(
     }
   }
   if (decided.length === 0) return
-  await tags.ready(decided.map(({ prepared }) => prepared.plan.queue))
+  const ofJobs = decided.filter(({ prepared }) => prepared.plan.target === 'job')
+  await tags.ready(ofJobs.map(({ prepared }) => prepared.plan.queue))
   const fires = decided.map((each) => ({ timer: each.timer, fire: toFire(context, batch, each) }))
   // the statement that knows all policies costs more for each timer that is in it
-  for (const plain of [true, false]) {
-    const alike = fires.filter(({ fire }) => fire.plain === plain)
+  for (const [target, plain] of statementKinds) {
+    const alike = fires.filter(({ fire }) => (fire.target ?? 'job') === target && fire.plain === plain)
     await splitting(context, batch, alike, (part) => firePart(context, batch, part))
   }
 }
 
+/** A workflow has one statement for all policies, and counts as not plain. */
+const statementKinds = [
+  ['job', true],
+  ['job', false],
+  ['workflow', false],
+] as const
+
 function toFire(
   context: Context,
   batch: Batch,
-  { entry, timer, prepared: { plan, fire } }: Decided,
+  { entry, timer, prepared: { plan, fire, intervals } }: Decided,
 ): TimerFire {
   const { queue, tenantId, tenantWeight: weight, priority } = plan
   const request = { queue, tenantId, weight, priority }
@@ -180,9 +188,17 @@ function toFire(
     version: plan.version,
     expectedDueAtMs: timer.dueAtMs,
     next: fire.next,
-    plain: isPlain(plan),
-    occurrences: withRuns(fire.occurrences, context.ids, batch.decidedMs, (occurrence) =>
-      occurrence === first ? tagOf(context, entry, request) : context.tags.next(request),
+    target: plan.target,
+    plain: plan.target === 'job' && isPlain(plan),
+    occurrences: withRuns(
+      fire.occurrences,
+      context.ids,
+      batch.decidedMs,
+      (occurrence) => {
+        if (plan.target === 'workflow') return 0
+        return occurrence === first ? tagOf(context, entry, request) : context.tags.next(request)
+      },
+      intervals,
     ),
   }
 }

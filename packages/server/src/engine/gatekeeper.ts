@@ -21,6 +21,7 @@ import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
 import { createLoop } from './loop.ts'
 import { createBackOff, type BackOff } from './back-off.ts'
+import { hintOfShard } from './timer-hints.ts'
 import { settledWithin } from './within.ts'
 
 const gatherMs = 5
@@ -177,6 +178,6 @@ async function lookAt(
 function tell(hints: Hints, look: GateLook): void {
   for (const queue of look.queues) hints.publish({ topic: 'ready', key: queue })
   for (const sessionId of look.sessionIds) hints.publish({ topic: 'cancel', key: sessionId })
-  for (const shard of look.timerShards) hints.publish({ topic: 'timers', key: String(shard) })
+  for (const shard of look.timerShards) hints.publish(hintOfShard(shard))
   if (look.skipped + look.replaced > 0) hints.publish({ topic: 'backfills', key: 'any' })
 }

@@ -46,6 +46,12 @@ import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
 import { serverEndpoints } from './routes/server.ts'
 import { workerEndpoints } from './routes/workers.ts'
+import { workflowActEndpoints } from './routes/workflow-acts.ts'
+import { workflowDecisionEndpoints } from './routes/workflow-decisions.ts'
+import { workflowExplanationEndpoints } from './routes/workflow-explanations.ts'
+import { eventEndpoints } from './routes/events.ts'
+import { workflowRunEndpoints } from './routes/workflow-runs.ts'
+import { workflowEndpoints } from './routes/workflows.ts'
 
 export interface ApiOptions {
   readonly version: string
@@ -105,6 +111,12 @@ const endpoints: Endpoints = {
   ...runInsightEndpoints,
   ...serverEndpoints,
   ...workerEndpoints,
+  ...workflowEndpoints,
+  ...workflowRunEndpoints,
+  ...eventEndpoints,
+  ...workflowActEndpoints,
+  ...workflowExplanationEndpoints,
+  ...workflowDecisionEndpoints,
 }
 
 const defaultLimits: RateLimits = {

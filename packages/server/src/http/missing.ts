@@ -3,6 +3,9 @@
  * tenant, so that an answer tells nothing about others.
  */
 import { BelfryError, nearest } from '@belfry/contract'
+import type { CatalogTx } from '../ports/catalog.ts'
+
+const mostSuggested = 1_000
 
 export function noSuch(what: string, id: string): BelfryError {
   const message = `There is no ${what} ${id} here. Look at the list of ${what}s for the ids that exist.`
@@ -20,4 +23,12 @@ export function noSuchJob(name: string, known: readonly string[]): BelfryError {
       : `Did you mean "${meant}"?`
   const message = `There is no job named "${name}". ${fix}`
   return new BelfryError('not_found', message, { errors: [{ pointer: '/job', message }] })
+}
+
+/** A workflow named in a body that does not exist. */
+export async function noSuchWorkflow(tx: CatalogTx, name: string): Promise<BelfryError> {
+  const meant = nearest(name, await tx.workflows.names(mostSuggested))
+  const fix = meant === undefined ? 'Store it first: belfry workflow apply.' : `Did you mean "${meant}"?`
+  const message = `There is no workflow named "${name}". ${fix}`
+  return new BelfryError('not_found', message, { errors: [{ pointer: '/workflow', message }] })
 }

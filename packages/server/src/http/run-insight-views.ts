@@ -41,8 +41,9 @@ export interface NowOfRun {
 }
 
 export function runExplanationView(run: RunRecord, { standing, hold, gathering }: NowOfRun): RunExplanation {
-  const { afterRunId, queue, startByMs } = run
-  const facts = { ...insightFacts(run), afterRunId, queue, startByMs, hold, gathering, standing }
+  const { afterRunId, dependsOn, rule, queue, startByMs } = run
+  const about = { afterRunId, dependsOn, rule, queue }
+  const facts = { ...insightFacts(run), ...about, startByMs, hold, gathering, standing }
   const { verdict, message, sinceMs, clearsAtMs, fix, runIds, workerId, place } = explainRun(facts)
   return {
     runId: run.id,

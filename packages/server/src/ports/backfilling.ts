@@ -12,6 +12,7 @@
  */
 import type { BackfillOrder, BackfillReprocess, BackfillState, RunState } from '@belfry/contract'
 import type { BackfillTiming, TimeRecord } from './backfills.ts'
+import type { ScheduleTarget } from './firing.ts'
 
 /** One that has something to do, as far as can be told without locks. */
 export interface DueBackfill {
@@ -48,7 +49,8 @@ export interface LockedBackfill {
   /** Null where the schedule was deleted. */
   readonly schedule: {
     readonly version: number
-    /** Where its runs go. */
+    readonly target: ScheduleTarget
+    /** Where its runs go; empty for a workflow, whose runs stand in no queue. */
     readonly queue: string
     /** The lane in which they wait there (domain/route.ts). */
     readonly lane: string
@@ -64,10 +66,13 @@ export interface BackfillStart {
   readonly tag: number
   /** `known`: there is an occurrence. `insert`: one is made, and no run where it is there after all. */
   readonly occurrence: 'known' | 'insert' | 'none'
+  /** Of a workflow run: where its data interval begins. */
+  readonly intervalStartMs?: number | null
 }
 
 export interface BackfillAdvance {
   readonly id: string
+  readonly target: ScheduleTarget
   /** As it was read; the advance throws where it is not. */
   readonly expectedNextAtMs: number | null
   readonly nextAtMs: number | null

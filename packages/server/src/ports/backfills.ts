@@ -100,7 +100,10 @@ export interface BackfillStore {
   /** Ends those of a schedule that are not over. */
   cancelOfSchedule(scheduleId: string, reason: string): Promise<void>
   /** Ids of its runs that wait or run. */
-  aliveRunIds(id: string): Promise<readonly string[]>
+  aliveRuns(id: string): Promise<{
+    readonly runIds: readonly string[]
+    readonly workflowRunIds: readonly string[]
+  }>
   /** What is on record of these planned times, in any order; one for each of them. */
   timeRecords(scheduleId: string, scheduledForMs: readonly number[]): Promise<readonly TimeRecord[]>
   /** Notes a run that was inserted in this transaction with this nominal time. */

@@ -6,6 +6,7 @@
  */
 import type {
   AttemptOutcome,
+  Dependency,
   FunctionHandlerDefinition,
   HttpHandlerDefinition,
   JobDefinition,
@@ -14,6 +15,7 @@ import type {
   RunSource,
   RunState,
   Scope,
+  TriggerRule,
 } from '@belfry/contract'
 import type { Gathering } from '../domain/run-insight/gathering-words.ts'
 import type { BackfillStore } from './backfills.ts'
@@ -27,6 +29,7 @@ import type { RunIntake } from './run-intake.ts'
 import type { ReplanList, ReplanRequests } from './replans.ts'
 import type { ScheduleStore } from './schedule-store.ts'
 import type { WorkerCatalog } from './worker-catalog.ts'
+import type { WorkflowStore } from './workflows.ts'
 
 /** For whom a transaction acts. */
 export interface Access {
@@ -63,6 +66,7 @@ export interface CatalogTx extends CommonTx {
   readonly explanations: ExplanationStore
   readonly replans: ReplanRequests
   readonly workers: WorkerCatalog
+  readonly workflows: WorkflowStore
 }
 
 export interface PlatformTx extends CommonTx {
@@ -187,7 +191,7 @@ export interface JobStore {
   /** A new version. */
   update(id: string, change: { description: string; definition: JobDefinition }): Promise<JobRecord>
   remove(id: string): Promise<void>
-  /** Name of a schedule that uses it. */
+  /** What uses it, in words: the schedule or the workflow, with its name. */
   userOf(id: string): Promise<string | undefined>
 }
 
@@ -205,6 +209,12 @@ export interface RunTemplate {
   readonly tenantWeight: number
 }
 
+/** Runs that have to end before another starts, and how. */
+export interface Dependencies {
+  readonly runIds: readonly string[]
+  readonly rule: TriggerRule
+}
+
 export interface NewRun {
   readonly id: string
   readonly template: RunTemplate
@@ -219,8 +229,14 @@ export interface NewRun {
   /** Null: no limit. */
   readonly startByMs: number | null
   readonly runDeadlineMs: number | null
-  /** `ready`: may start at once, with its place in the fair order. `delayed`: at `dueAtMs`. */
-  readonly start: { readonly kind: 'ready'; readonly tag: number } | { readonly kind: 'delayed' }
+  /**
+   * `ready`: may start at once, with its place in the fair order. `delayed`: at `dueAtMs`. `waiting`: then,
+   * or once the runs that it depends on have ended, whichever is later.
+   */
+  readonly start:
+    | { readonly kind: 'ready'; readonly tag: number }
+    | { readonly kind: 'delayed' }
+    | ({ readonly kind: 'waiting' } & Dependencies)
   /** It is delayed, and takes further inputs until it is due. */
   readonly gathers?: 'debounce' | 'collect'
 }
@@ -287,6 +303,10 @@ export interface RunRecord extends RunSummaryRecord {
   readonly replayOf: string | null
   /** The run that replays it. */
   readonly replayedAs: string | null
+  /** The runs that it depends on, and how they ended. */
+  readonly dependsOn: readonly Dependency[]
+  /** Null: it depends on none. */
+  readonly rule: TriggerRule | null
   /** Those that ended, newest first; as many as were asked for. */
   readonly attemptList: readonly AttemptRecord[]
   /** How many have ended in all. */
@@ -315,6 +335,8 @@ export interface RunFilter {
   readonly jobId: string | undefined
   readonly scheduleId: string | undefined
   readonly backfillId: string | undefined
+  /** Of its tasks, or of the one with this number. */
+  readonly workflowRun?: { readonly id: string; readonly task: number | null } | undefined
   readonly createdAfterMs: number | null
   readonly createdBeforeMs: number | null
 }

@@ -84,6 +84,8 @@ export interface HeldLetter {
   readonly priority: number | undefined
   readonly state: DeadLetterState
   readonly replayedAs: string | null
+  /** Of which its run was a task; null: of none. */
+  readonly workflowRunId: string | null
 }
 
 export interface DeadLetterStore {

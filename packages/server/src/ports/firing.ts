@@ -16,6 +16,9 @@ import type { DecidedOccurrence, FirePolicy, PlannedTime } from '../domain/fire-
 import type { StoredSchedule } from '../domain/stored-schedule.ts'
 import type { HeldShard } from './leadership.ts'
 
+/** What a schedule runs. */
+export type ScheduleTarget = 'job' | 'workflow'
+
 /** What the scheduler must know of a schedule to fire it. Instants are epoch ms. */
 export interface SchedulePlan extends FirePolicy, StoredSchedule {
   readonly tenantId: string
@@ -24,9 +27,10 @@ export interface SchedulePlan extends FirePolicy, StoredSchedule {
   readonly runLimit: number | null
   /** Grows with every change of the schedule. */
   readonly version: number
+  readonly target: ScheduleTarget
   /**
    * The lane in which its runs will wait (domain/route.ts), for the tag; what counts is what the transaction
-   * finds.
+   * finds. Empty for a workflow, whose runs stand in no queue.
    */
   readonly queue: string
   readonly priority: number
@@ -41,6 +45,8 @@ export interface PlannedOccurrence extends DecidedOccurrence {
   /** For `ran`: the id of the run to make, and its place in the fair order. */
   readonly runId: string | null
   readonly tag: number
+  /** Of a workflow run: where its data interval begins; it ends with the planned time. */
+  readonly intervalStartMs?: number | null
 }
 
 export interface TimerFire {
@@ -52,6 +58,8 @@ export interface TimerFire {
   readonly expectedDueAtMs: number
   /** Null: no planned time is left; the timer goes and the schedule is `completed`. */
   readonly next: PlannedTime | null
+  /** A job, if left out. */
+  readonly target?: ScheduleTarget
   /** Skips or allows, and has no limit of runs. A fire of such schedules alone costs less. */
   readonly plain: boolean
   readonly occurrences: readonly PlannedOccurrence[]
@@ -72,7 +80,8 @@ export interface FiredOccurrence {
   readonly scheduledForMs: number
   readonly outcome: 'ran' | 'skipped' | 'missed'
   readonly runId: string | null
-  readonly queue: string
+  /** Null: a workflow run, which stands in none. */
+  readonly queue: string | null
   readonly dueAtMs: number
   /** Its run waits for the one before it. */
   readonly waits: boolean
@@ -98,6 +107,8 @@ export interface DisplacedRun {
 export interface FireResult {
   readonly fired: readonly FiredOccurrence[]
   readonly displaced: readonly DisplacedRun[]
+  /** Runs depend on some of those that ended. */
+  readonly toldDependents: boolean
   /** Ids of timers that moved, or ended; the others were refused. */
   readonly movedScheduleIds: readonly string[]
   /** Those of them that ended although a next time was given: the limit of runs is reached. */
@@ -110,7 +121,7 @@ export interface FireResult {
 }
 
 /** What a fire within a request came to. */
-export type SettleResult = Pick<FireResult, 'fired' | 'displaced' | 'nowMs'>
+export type SettleResult = Pick<FireResult, 'fired' | 'displaced' | 'toldDependents' | 'nowMs'>
 
 export interface ReleaseResult {
   /** Those that moved to `ready`; the others are gone, or not yet due by database time. */

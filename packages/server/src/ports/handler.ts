@@ -44,8 +44,8 @@ export type HandlerResult =
       /** What a function answered: JSON that can be kept (contract's `resultFault`). Undefined: nothing. */
       readonly result?: JsonValue | undefined
     } & HandlerFacts)
-  /** The function called its run off. */
-  | ({ readonly outcome: 'canceled'; readonly error: RunError } & HandlerFacts)
+  /** The function called its run off, or had nothing to do. */
+  | ({ readonly outcome: 'canceled' | 'skipped'; readonly error: RunError } & HandlerFacts)
   | ({
       readonly outcome: 'failed'
       readonly error: RunError

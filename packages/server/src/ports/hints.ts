@@ -1,7 +1,8 @@
 /**
  * Hints make things faster, never right: "something is ready in this queue", "a timer near its time changed",
  * "a cancel waits for you", "shards were given up", "a replan was asked for", "a backfill may go on",
- * "somebody follows this run", "a line or the end of a run that is followed was written".
+ * "somebody follows this run", "a line or the end of a run that is followed was written",
+ * "something happened to a workflow run", "a run depends on others, or one of those has ended".
  * Each may be lost, doubled or late; the polling behind it is the truth. Publishing is debounced (per topic
  * and key the first goes out at once, further ones each 5 ms, or each 50 ms where they keep coming) and never
  * fails the caller.
@@ -15,6 +16,8 @@ export type Hint =
   | { readonly topic: 'replans'; readonly key: 'asked' }
   | { readonly topic: 'watch'; readonly key: string /* run id */ }
   | { readonly topic: 'run'; readonly key: string /* run id */ }
+  | { readonly topic: 'workflows'; readonly key: 'any' }
+  | { readonly topic: 'dependencies'; readonly key: 'any' }
   | { readonly topic: 'backfills'; readonly key: string /* shard of the schedule, as decimal, or `any` */ }
   | { readonly topic: 'gate'; readonly key: string /* tenant */ }
 

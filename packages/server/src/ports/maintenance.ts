@@ -34,12 +34,19 @@ export interface Maintenance {
    * retention, at most `limit` each; answers how many of the one of which there are more.
    */
   deleteOldRunNotes(retentionDays: number, limit: number): Promise<number>
+  /** Waits of tasks, and signals, of workflow runs that are over; answers how many. */
+  deleteOldTaskWaits(retentionDays: number, limit: number): Promise<number>
   /**
    * Deletes dedupe keys that nothing holds, what is left of gatherings that are over, and inputs of those
    * that were canceled before the retention, at most `limit` each; answers how many of that of which there
    * are most.
    */
   deleteOldRequests(retentionDays: number, limit: number): Promise<number>
+  /**
+   * Deletes events that began workflows, and what runs depended on, of before the retention, at most `limit`
+   * each; answers how many of that of which there are more.
+   */
+  deleteOldTriggers(retentionDays: number, limit: number): Promise<number>
   /** Deletes replans that ended before the retention, at most `limit`; answers how many. */
   deleteOldReplans(retentionDays: number, limit: number): Promise<number>
   /** Deletes scheduler nodes that ran out long ago. */

@@ -49,6 +49,8 @@ export interface RunIntake {
   noteGatherings(
     gatherings: readonly (GatherKey & Pick<OpenGathering, 'runId' | 'items' | 'bytes' | 'openedMs'>)[],
   ): Promise<void>
+  /** Which of these runs are on record. */
+  knownRuns(ids: readonly string[]): Promise<ReadonlySet<string>>
   /** Stores runs, in few statements; answers the shards in which some wait for their time. */
   insert(runs: readonly NewRun[]): Promise<readonly number[]>
 }

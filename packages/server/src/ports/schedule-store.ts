@@ -55,8 +55,11 @@ export interface Sleep {
 export interface ScheduleRecord extends ScheduleSettings<StoredSpec | UnreadableSpec> {
   readonly id: string
   readonly name: string
-  readonly jobId: string
-  readonly jobName: string
+  /** Of what it runs: either these or those of a workflow are null. */
+  readonly jobId: string | null
+  readonly jobName: string | null
+  readonly workflowId: string | null
+  readonly workflowName: string | null
   readonly state: ScheduleState
   readonly pausedReason: string | null
   readonly pausedAtMs: number | null
@@ -77,10 +80,16 @@ export interface ScheduleRecord extends ScheduleSettings<StoredSpec | Unreadable
 
 export type ScheduleSummaryRecord = Omit<ScheduleRecord, 'input'>
 
+/** One of the two is null. */
+export interface ScheduleTargetIds {
+  readonly jobId: string | null
+  readonly workflowId: string | null
+}
+
 export interface NewSchedule {
   readonly id: string
   readonly name: string
-  readonly jobId: string
+  readonly target: ScheduleTargetIds
   readonly settings: ScheduleSettings
   readonly first: PlannedTime
 }
@@ -135,7 +144,12 @@ export interface ScheduleStore {
   lock(id: string): Promise<ScheduleRecord | undefined>
   list(
     page: PageRequest,
-    filter: { name: string | undefined; state: ScheduleState | undefined; jobId: string | undefined },
+    filter: {
+      name: string | undefined
+      state: ScheduleState | undefined
+      /** Of a job or a workflow. */
+      targetId: string | undefined
+    },
   ): Promise<Found<ScheduleSummaryRecord>>
   /** Writes what changed and counts `version` and `gen`. */
   change(id: string, change: ScheduleChange): Promise<void>
@@ -184,6 +198,7 @@ export interface OccurrenceRecord {
   readonly detail: string | null
   readonly missedCount: number
   readonly runId: string | null
+  readonly workflowRunId: string | null
   /** Newest first: runs for this time by a backfill or a trigger, at most ten. */
   readonly laterRunIds: readonly string[]
   readonly dueAtMs: number

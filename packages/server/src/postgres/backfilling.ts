@@ -8,6 +8,7 @@ import type { Database, Transaction } from './database.ts'
 import type { LockedBackfillRow } from './statements/backfill-steps.ts'
 import {
   advanceBackfill,
+  advanceWorkflowBackfill,
   listDueBackfills,
   lockBackfillForStep,
   lockBackfillsOfSchedule,
@@ -47,7 +48,7 @@ function backfillTx(tx: Transaction): BackfillTx {
     },
     async advance(advance) {
       const { starts, ended } = advance
-      const [row] = await tx.query(advanceBackfill, [
+      const columns = [
         advance.id,
         advance.expectedNextAtMs,
         advance.nextAtMs,
@@ -64,7 +65,14 @@ function backfillTx(tx: Transaction): BackfillTx {
         starts.map(({ runId }) => runId),
         starts.map(({ tag }) => tag),
         starts.map(({ occurrence }) => occurrence),
-      ])
+      ] as const
+      const [row] =
+        advance.target === 'workflow'
+          ? await tx.query(advanceWorkflowBackfill, [
+              ...columns,
+              starts.map(({ intervalStartMs }) => intervalStartMs ?? null),
+            ])
+          : await tx.query(advanceBackfill, [...columns])
       if (row === undefined) throw new Error(`The backfill ${advance.id} moved on while its row was held.`)
       return row.started
     },
@@ -86,12 +94,13 @@ function lockedBackfill(id: string, row: LockedBackfillRow): LockedBackfill {
     timing: row.timing,
     runs: row.runs.map(([runId, endedAs]) => ({ runId, endedAs: endedAs as UnsettledRun['endedAs'] })),
     schedule:
-      row.version === null || row.queue === null || row.handler === null
+      row.version === null
         ? null
         : {
             version: row.version,
-            queue: row.queue,
-            lane: laneOf(row.queue, row.handler),
+            target: row.of_workflow ? 'workflow' : 'job',
+            queue: row.queue ?? '',
+            lane: row.queue === null ? '' : laneOf(row.queue, row.handler ?? ''),
             timerAtMs: row.timer_ms,
           },
     nowMs: row.now_ms,

@@ -4,7 +4,14 @@
  */
 import type { AttemptEnd, PausedSchedule } from '../ports/run-store.ts'
 import type { Database, Transaction } from './database.ts'
-import { findFailing, lockFailing, pauseFailing } from './statements/failure-pauses.ts'
+import type { PausedRow } from './statements/failure-pauses.ts'
+import {
+  findFailing,
+  lockFailing,
+  lockTimersOf,
+  pauseFailing,
+  pauseFailingWorkflows,
+} from './statements/failure-pauses.ts'
 
 const engine = { role: 'belfry_engine', readOnly: true } as const
 
@@ -34,10 +41,22 @@ export async function pausingAfterFailures<Result>(
   const result = await write()
   if (limited.length === 0) return { result, paused: [] }
   const rows = await tx.query(pauseFailing, [limited.map((row) => row.schedule_id)])
-  const paused = rows.map(({ id, tenant_id, failures }) => ({
-    scheduleId: id,
-    tenantId: tenant_id,
-    failures,
-  }))
-  return { result, paused }
+  return { result, paused: rows.map(pausedSchedule) }
 }
+
+/** Pauses those of these schedules of workflows whose last runs all failed, after the ends are committed. */
+export function pauseFailingWorkflowSchedules(
+  db: Database,
+  scheduleIds: readonly string[],
+): Promise<readonly PausedSchedule[]> {
+  return db.transaction({ role: 'belfry_engine' }, async (tx) => {
+    await tx.query(lockTimersOf, [scheduleIds])
+    return (await tx.query(pauseFailingWorkflows, [scheduleIds])).map(pausedSchedule)
+  })
+}
+
+const pausedSchedule = ({ id, tenant_id: tenantId, failures }: PausedRow): PausedSchedule => ({
+  scheduleId: id,
+  tenantId,
+  failures,
+})

@@ -6,8 +6,17 @@ import type { FireResult, TimerFire } from '../ports/firing.ts'
 import type { FireColumns, FireRow } from './statements/fire.ts'
 
 /** Timers are locked in the order of their ids, the same in every process. */
+const inOrder = (fires: readonly TimerFire[]): TimerFire[] =>
+  fires.toSorted((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1))
+
+/** Of schedules that run workflows: where the data interval of each occurrence begins, in their order. */
+export const intervalColumn = (fires: readonly TimerFire[]): (number | null)[] =>
+  inOrder(fires).flatMap(({ occurrences }) =>
+    occurrences.map(({ intervalStartMs }) => intervalStartMs ?? null),
+  )
+
 export function toFireColumns(unordered: readonly TimerFire[]): FireColumns {
-  const fires = unordered.toSorted((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1))
+  const fires = inOrder(unordered)
   const occurrences = fires.flatMap(({ scheduleId, occurrences }) =>
     occurrences.map((occurrence) => ({ scheduleId, ...occurrence })),
   )
@@ -43,6 +52,7 @@ export function toFireResult(row: FireRow | undefined): FireResult {
         return { runId, tenantId, jobId, queue, attempt, sessionId, startedAtMs, ended }
       },
     ),
+    toldDependents: row.told_dependents === true,
     movedScheduleIds: row.moved,
     endedScheduleIds: row.ended,
     changedScheduleIds: row.changed,

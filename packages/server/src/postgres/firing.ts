@@ -9,9 +9,10 @@ import type { CalendarShelf, ReadDefinitions } from '../ports/calendars.ts'
 import type { Firing, ReleaseResult, SchedulePlan } from '../ports/firing.ts'
 import { readDefinitions } from './catalog/calendar-store.ts'
 import type { Database } from './database.ts'
-import { toFireColumns, toFireResult } from './fire-rows.ts'
+import { intervalColumn, toFireColumns, toFireResult } from './fire-rows.ts'
 import { sealDueGatherings } from './seal-gatherings.ts'
 import { fireTimers, fireTimersWithPolicies } from './statements/fire.ts'
+import { fireWorkflowTimers } from './statements/fire-workflows.ts'
 import { type PlanRow, recheckMs, releaseDelayed, schedulePlans } from './statements/firing.ts'
 
 const engine = { role: 'belfry_engine' } as const
@@ -27,8 +28,7 @@ export function createPostgresFiring(
   return {
     plans: async (scheduleIds) => toPlans(await db.run(reading, schedulePlans, [scheduleIds]), shelf, read),
     async fire(nodeId, terms, fires, assumed) {
-      const text = fires.every(({ plain }) => plain) ? fireTimers : fireTimersWithPolicies
-      const [row] = await db.run(engine, text, [
+      const columns = [
         ...toFireColumns(fires),
         nodeId,
         terms.map(({ shard }) => shard),
@@ -36,7 +36,13 @@ export function createPostgresFiring(
         assumed.nowMs,
         assumed.toleranceMs,
         dataVersion,
-      ])
+      ] as const
+      if (fires.some(({ target }) => target === 'workflow')) {
+        const [row] = await db.run(engine, fireWorkflowTimers, [...columns, intervalColumn(fires)])
+        return toFireResult(row)
+      }
+      const text = fires.every(({ plain }) => plain) ? fireTimers : fireTimersWithPolicies
+      const [row] = await db.run(engine, text, [...columns])
       return toFireResult(row)
     },
     async release(unordered) {
@@ -115,8 +121,9 @@ function toPlan(row: PlanRow, calendars: readonly CalendarUse[]): SchedulePlan {
     runLimit: row.run_limit,
     sleepUntilMs: row.sleep_until_ms,
     sleepReason: row.sleep_reason,
-    queue: laneOf(row.queue, row.handler),
-    priority: row.priority,
+    target: row.queue === null ? 'workflow' : 'job',
+    queue: row.queue === null ? '' : laneOf(row.queue, row.handler ?? ''),
+    priority: row.priority ?? 0,
     tenantWeight: row.weight,
   }
 }

@@ -6,6 +6,8 @@ import type { Maintenance } from '../ports/maintenance.ts'
 import type { Database } from './database.ts'
 import { deleteOldBackfills, deleteOldExtraRuns } from './statements/backfill-steps.ts'
 import { deleteOldDeadLetters } from './statements/dead-letters.ts'
+import { deleteOldDependencies } from './statements/dependencies.ts'
+import { deleteOldEvents } from './statements/workflow-events.ts'
 import { deleteFreeDedupeKeys } from './statements/dedupe.ts'
 import { deleteIdleGatherings, deleteOldGathered } from './statements/gatherings.ts'
 import {
@@ -20,6 +22,7 @@ import {
   pruneDefault,
 } from './statements/maintenance.ts'
 import { deleteOldCancelNotes } from './statements/run-cancels.ts'
+import { pruneTaskWaits } from './statements/task-waits.ts'
 
 const engine = { role: 'belfry_engine' } as const
 /** Rows that the default partition caught move when their day is made; there may be many. */
@@ -64,11 +67,20 @@ export function createPostgresMaintenance(db: Database): Maintenance {
       const [notes] = await db.run(engine, deleteOldCancelNotes, [retentionDays, limit])
       return Math.max(letters?.count ?? 0, notes?.count ?? 0)
     },
+    async deleteOldTaskWaits(retentionDays, limit) {
+      const [row] = await db.run(engine, pruneTaskWaits, [retentionDays, limit])
+      return row?.deleted ?? 0
+    },
     async deleteOldRequests(retentionDays, limit) {
       const [keys] = await db.run(engine, deleteFreeDedupeKeys, [limit])
       const [gatherings] = await db.run(engine, deleteIdleGatherings, [limit])
       const [inputs] = await db.run(engine, deleteOldGathered, [retentionDays, limit])
       return Math.max(keys?.count ?? 0, gatherings?.count ?? 0, inputs?.count ?? 0)
+    },
+    async deleteOldTriggers(retentionDays, limit) {
+      const [events] = await db.run(engine, deleteOldEvents, [retentionDays, limit])
+      const [dependencies] = await db.run(engine, deleteOldDependencies, [retentionDays, limit])
+      return Math.max(events?.count ?? 0, dependencies?.count ?? 0)
     },
     async deleteOldReplans(retentionDays, limit) {
       const [row] = await db.run(engine, deleteOldReplans, [retentionDays, limit])

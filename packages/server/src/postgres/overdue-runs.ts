@@ -74,7 +74,7 @@ async function endChained(tx: Transaction, runIds: readonly string[]): Promise<W
   const [gone] = rows
   if (gone === undefined) return { rows, timerShards: [] }
   const followers = await tx.query(closeAnyChain, [runId, gone.after_run_id, gone.schedule_id])
-  return { rows, timerShards: followers.map((row) => row.shard) }
+  return { rows, timerShards: [...(gone.timer_shards ?? []), ...followers.map((row) => row.shard)] }
 }
 
 function expiredRun(row: ExpiredRow): ExpiredRun {

@@ -36,6 +36,8 @@ const rows: { readonly [Name in EngineEventName]: Row<Name> } = {
   gate_passed: { level: 'debug', message: 'the gate was looked at' },
   backfill_stepped: { level: 'debug', message: 'a backfill took a step' },
   backfill_ended: { level: 'info', message: 'a backfill ended' },
+  workflows_moved: { level: 'debug', message: 'workflow runs were moved on' },
+  workflow_events_found: { level: 'warn', message: 'workflow runs were found that nobody had told of' },
   partitions_changed: { level: 'info', message: 'partitions of history changed' },
   zone_data_changed: { level: 'info', message: 'newer zone data; future times are computed again' },
   zone_data_differs: { level: 'warn', message: 'this process has other zone data than is on record' },

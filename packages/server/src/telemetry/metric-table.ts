@@ -22,7 +22,7 @@ export const metricTable = {
   belfry_runs_enqueued_total: {
     type: 'counter',
     labels: ['queue', 'source'],
-    help: 'Runs that were asked for, by who asked (schedule, manual, trigger, backfill).',
+    help: 'Runs that were asked for, by who asked (schedule, manual, trigger, backfill, replay, workflow).',
   },
   belfry_runs_finished_total: {
     type: 'counter',
@@ -94,6 +94,43 @@ export const metricTable = {
     type: 'gauge',
     labels: [],
     help: 'Runs of all tenants that limits or pauses hold, up to 100,000, as of the last look; do not sum.',
+  },
+  belfry_workflow_hop_seconds: {
+    type: 'histogram',
+    labels: [],
+    buckets: fast,
+    help: 'From the end of a task, or the start or cancel of a workflow run, to when what follows may start.',
+  },
+  belfry_workflow_round_seconds: {
+    type: 'histogram',
+    labels: [],
+    buckets: fast,
+    help: 'How long a round of the resolver took that moved workflow runs on, that is one transaction.',
+  },
+  belfry_workflow_runs_finished_total: {
+    type: 'counter',
+    labels: ['state'],
+    help: 'Workflow runs that ended in this process, by their state.',
+  },
+  belfry_workflow_events_found_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Workflow runs to be moved on that nobody had told of, found by looking; alarm where it grows.',
+  },
+  belfry_workflow_events_waiting: {
+    type: 'gauge',
+    labels: [],
+    help: 'Ends of tasks, starts, cancels that wait for a resolver, in all, up to 100,000; do not sum.',
+  },
+  belfry_workflow_events_oldest_seconds: {
+    type: 'gauge',
+    labels: [],
+    help: 'For how long the oldest of them has waited; alarm beyond a minute.',
+  },
+  belfry_workflow_runs_alive: {
+    type: 'gauge',
+    labels: [],
+    help: 'Workflow runs of all tenants that have not ended, up to 100,000, as of the last look; do not sum.',
   },
   belfry_runs_rescued_total: {
     type: 'counter',

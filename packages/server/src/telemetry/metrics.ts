@@ -8,6 +8,7 @@ import { isTerminal } from '@belfry/contract'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { RequestObserver } from '../ports/request-observer.ts'
+import type { WorkflowBacklog } from '../ports/workflow-runs.ts'
 import type { MetricName, MetricRow } from './metric-table.ts'
 import { metricTable } from './metric-table.ts'
 import { createRunHistogram, type RunHistogram } from './run-histogram.ts'
@@ -35,6 +36,7 @@ export interface Metrics {
   readConnections(read: () => ConnectionStats): void
   readBackfills(read: () => { readonly open: number }): void
   readGate(read: () => { readonly held: number }): void
+  readWorkflows(read: () => WorkflowBacklog): void
   readonly contentType: string
   /** In the Prometheus text format. */
   render(): Promise<string>
@@ -90,6 +92,14 @@ export function createMetrics(options: { version: string; processMetrics?: boole
     readGate(read) {
       readers.push(() => instruments.gauge('belfry_gate_held_runs').set(read().held))
     },
+    readWorkflows(read) {
+      readers.push(() => {
+        const { events, oldestMs, alive } = read()
+        instruments.gauge('belfry_workflow_events_waiting').set(events)
+        instruments.gauge('belfry_workflow_events_oldest_seconds').set(oldestMs / 1_000)
+        instruments.gauge('belfry_workflow_runs_alive').set(alive)
+      })
+    },
     contentType: registry.contentType,
     render() {
       for (const read of readers) read()
@@ -103,7 +113,11 @@ type Listeners = { readonly [Name in EngineEventName]?: (payload: EngineEvents[N
 type Label = (value: string) => string
 
 function listen(instruments: Instruments, finished: Finished, queueLabel: Label): Listeners {
-  return { ...listenToPlans(instruments), ...listenToRuns(instruments, finished, queueLabel) }
+  return {
+    ...listenToPlans(instruments),
+    ...listenToWorkflows(instruments),
+    ...listenToRuns(instruments, finished, queueLabel),
+  }
 }
 
 /** Schedules, and whatever moves or makes up for their times. */
@@ -140,6 +154,21 @@ function listenToPlans({ counter, gauge, histogram }: Instruments): Listeners {
     },
     replan_ended({ kind, state }) {
       counter('belfry_replans_total').inc({ kind, outcome: state })
+    },
+  }
+}
+
+function listenToWorkflows({ counter, histogram }: Instruments): Listeners {
+  return {
+    workflows_moved({ ended, waitsMs, durationMs }) {
+      const hops = histogram('belfry_workflow_hop_seconds')
+      for (const waitMs of waitsMs) hops.observe(Math.max(0, waitMs) / 1_000)
+      histogram('belfry_workflow_round_seconds').observe(durationMs / 1_000)
+      for (const [state, count] of Object.entries(ended))
+        counter('belfry_workflow_runs_finished_total').inc({ state }, count)
+    },
+    workflow_events_found({ count }) {
+      counter('belfry_workflow_events_found_total').inc(count)
     },
   }
 }

@@ -1,8 +1,8 @@
 // How the benches ask Belfry for runs: by the calls of the library, as with its peers, and for a backlog by
 // copies of one run that was.
-import { createSystemIds } from '../../../../packages/server/src/adapters/system/ids.ts'
 import { type Belfry, defineJob } from 'belfry'
 import pg from 'pg'
+import { copyRow, idOfCopy } from '../copy-rows.ts'
 import type { Engine, Place } from '../engine.ts'
 
 const noopName = 'noop'
@@ -67,28 +67,11 @@ async function copyRun(databaseUrl: string, count: number): Promise<void> {
     await sql.query(keepModel)
     const { rows } = await sql.query<{ tag: number }>('SELECT nextval($1) AS tag', ['model_tag'])
     const tag = `tag + ${Number(rows[0]?.tag) * 1_000_000} + place`
-    // the time now, then a number of its own: in the order of their making, as ids are
-    const time = pg.escapeLiteral(`${createSystemIds().uuidv7(Date.now()).slice(0, 14)}7000-8000-`)
-    const id = `(${time} || lpad(to_hex(place), 12, '0'))::uuid`
-    await copy('run', { id, due_at: 'now()', created_at: 'now()' })
-    await copy('ready', { run_id: id, tag, available_at: 'now()' })
+    const id = idOfCopy()
+    await copyRow(sql, 'run', 'model_run', { id, due_at: 'now()', created_at: 'now()' }, count)
+    await copyRow(sql, 'ready', 'model_ready', { run_id: id, tag, available_at: 'now()' }, count)
   } finally {
     await sql.end()
-  }
-
-  async function copy(table: string, made: Readonly<Record<string, string>>): Promise<void> {
-    const { rows } = await sql.query<{ name: string }>(
-      `SELECT attname AS name FROM pg_attribute
-       WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`,
-      [`belfry.${table}`],
-    )
-    const columns = rows.map(({ name }) => pg.escapeIdentifier(name))
-    const values = rows.map(({ name }, index) => made[name] ?? columns[index])
-    await sql.query(
-      `INSERT INTO belfry.${table} (${columns.join(', ')})
-       SELECT ${values.join(', ')} FROM model_${table}, generate_series(1, $1::int) AS place`,
-      [count],
-    )
   }
 }
 

@@ -20,6 +20,7 @@ const fixes: Partial<Record<RunReason, string>> = {
     '"retry.maxAttempts" of the job.',
   not_retryable: `${logs} Mend the cause, then run it again.`,
   deadline_exceeded: 'Raise "runDeadlineMs" of the job, or make it faster; then run it again.',
+  dependency_failed: 'See the runs that it depends on (dependsOn), mend what failed, and ask for it anew.',
   expired: 'Add workers, or raise "startWithinMs" of the job; then run it again if it still makes sense.',
 }
 

@@ -4,15 +4,16 @@
  *   1. it has ended: why so;
  *   2. it runs: since when, where, until when at most; whether its cancel was asked for, or its worker is
  * gone;
- *   3. another run must end before it;
+ *   3. another run must end before it, or the runs that it depends on;
  *   4. it still takes the inputs of further requests;
  *   5. its time, or that of its next attempt, has not come;
  *   6. a limit or a pause holds it;
  *   7. nobody who could run it is alive;
  *   8. its turn has not come: how many are before it.
  */
-import type { RunVerdict } from '@belfry/contract'
+import type { Dependency, RunVerdict, TriggerRule } from '@belfry/contract'
 import { isTerminal } from '@belfry/contract'
+import { countWords } from '../dependencies.ts'
 import { spanWords } from '../explanation/time-words.ts'
 import { endWords } from './end-words.ts'
 import type { RunInsightFacts } from './facts.ts'
@@ -59,6 +60,9 @@ export interface Hold {
 export interface RunFacts extends RunInsightFacts {
   readonly queue: string
   readonly afterRunId: string | null
+  /** The runs that it depends on, and by what rule; null: none. */
+  readonly dependsOn: readonly Dependency[]
+  readonly rule: TriggerRule | null
   readonly startByMs: number | null
   readonly hold: Hold | null
   /** Null: it takes no further inputs. */
@@ -99,6 +103,7 @@ export function explainRun(facts: RunFacts): RunExplained {
   if (session !== null) return running(facts, session)
   if (facts.present !== null) return justMoving(facts)
   if (afterRunId !== null) return behindRun(afterRunId)
+  if (state === 'waiting_for_dependencies') return behindDependencies(facts)
   const { gathering, nowMs } = facts
   if (gathering !== null && gathering.dueAtMs > nowMs) return takingInputs(gathering, facts)
   return beforeItsTime(facts) ?? (hold === null ? inQueue(facts) : held(hold))
@@ -155,6 +160,24 @@ function behindRun(runId: string): RunExplained {
     message: `It waits for another run of its schedule to end: ${runId}.`,
     fix: 'Cancel that run, or set "overlap" of the schedule to "allow".',
     runIds: [runId],
+  }
+}
+
+/** As many of them as are named. */
+const mostNamed = 100
+
+function behindDependencies({ dependsOn, rule, createdAtMs }: RunFacts): RunExplained {
+  const open = dependsOn.filter(({ state }) => state === null)
+  const states = new Map<Dependency['state'], number>()
+  for (const { state } of dependsOn) states.set(state, (states.get(state) ?? 0) + 1)
+  const what = `${counted(dependsOn.length, 'run')} that it depends on`
+  return {
+    ...nothing,
+    verdict: 'waiting_for_dependencies',
+    sinceMs: createdAtMs,
+    message: `It waits for the ${what}, by the rule ${rule ?? ''}: ${countWords(states)}.`,
+    fix: 'See what holds those that have not ended: belfry run explain, with the id of one.',
+    runIds: open.slice(0, mostNamed).map(({ runId }) => runId),
   }
 }
 

@@ -29,6 +29,7 @@ const drawnMost = 1
 const delayWords: Readonly<Record<DelayReason, string>> = {
   due_time: 'its time',
   run: 'another run of its schedule to end',
+  dependencies: 'the runs that it depends on',
   limit: 'a limit or a pause to let it pass',
   retry_backoff: 'the next attempt, as the retry policy says',
   retry_after: 'the next attempt, as long as the handler asked for',
@@ -130,12 +131,13 @@ export function retryReason(
 
 /** How it stands now, where that is not told by the steps before. */
 function standing(facts: RunInsightFacts, fromMs: number | null): TimelineStep[] {
-  const { state, finishedAtMs, nextAttemptAtMs, heldSinceMs, nowMs, tried } = facts
+  const { state, createdAtMs, finishedAtMs, nextAttemptAtMs, heldSinceMs, nowMs, tried } = facts
   if (finishedAtMs !== null) {
     const waited = tried.some((attempt) => attempt.number === 0)
     const queued = waited && fromMs !== null ? queueDelay(facts, fromMs, finishedAtMs) : []
     return [...queued, { ...step, kind: 'ended', atMs: finishedAtMs, words: endWords(facts).message }]
   }
+  if (state === 'waiting_for_dependencies') return [delay(facts, 'dependencies', createdAtMs, null)]
   if (state !== 'pending') return []
   if (heldSinceMs !== null) return [delay(facts, 'limit', heldSinceMs, null)]
   if (nextAttemptAtMs === null) return [delay(facts, 'run', fromMs ?? nowMs, null)]

@@ -31,6 +31,9 @@ export function judgeCondition(condition: Condition, facts: ConditionFacts): Rul
   return byFailure ? 'upstream_failed' : 'skip'
 }
 
+export const holdsFor = (condition: Condition, facts: ConditionFacts): boolean =>
+  judge(condition, facts).holds
+
 function judge(condition: Condition, facts: ConditionFacts): Judged {
   if ('all' in condition) {
     const parts = condition.all.map((part) => judge(part, facts))

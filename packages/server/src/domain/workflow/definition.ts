@@ -3,8 +3,8 @@
  * Faults keep it from being stored; warnings go with it.
  */
 import type { Condition, TriggerRule, WorkflowDefinition, WorkflowTask } from '@belfry/contract'
-import { maxWorkflowTasks } from '@belfry/contract'
-import type { TaskRole, TaskShape } from './plan.ts'
+import { setupsOf, type TaskRole, type TaskShape } from './plan.ts'
+import { untilOf, waitEndsOf } from './task-wait.ts'
 import { maxTasks, shapeFaults, type WorkflowFault } from './validate.ts'
 
 export interface WorkflowWarning {
@@ -31,7 +31,9 @@ function placed(definition: WorkflowDefinition): Placed[] {
   return parts.flatMap(([role, part]) =>
     definition[part].map((task, index): Placed => {
       const { id, needs, rule, kind, when, allowFailure, teardownOf } = task
-      const shape = { id, role, needs, rule, kind, when, allowFailure, mapped: isMapped(task), teardownOf }
+      const waits = waitEndsOf(task)
+      const mapped = isMapped(task)
+      const shape = { id, role, needs, rule, kind, when, allowFailure, mapped, waits, teardownOf }
       return { task, shape, pointer: `/${part}/${index}` }
     }),
   )
@@ -46,42 +48,56 @@ export function shapesOf(definition: WorkflowDefinition): readonly TaskShape[] {
 export function definitionFaults(definition: WorkflowDefinition): WorkflowFault[] {
   const all = placed(definition)
   // the bound of the fields holds for each part, this one for all of them
-  if (all.length > Math.min(maxTasks, maxWorkflowTasks) || definition.tasks.length === 0)
+  if (all.length > maxTasks || definition.tasks.length === 0)
     return shapeFaults(definition.tasks.length === 0 ? [] : all.map(({ shape }) => shape))
   const faults = shapeFaults(
     all.map(({ shape }) => shape),
     (index) => all[index]?.pointer ?? '',
   )
-  return [...faults, ...all.flatMap((each) => [...sourceFaults(each), ...neverRuns(each)])]
+  const ids = new Set(all.map(({ task }) => task.id))
+  return [
+    ...faults,
+    ...all.flatMap((each) => [...sourceFaults(each), ...neverRuns(each)]),
+    ...outputFaults(definition, ids),
+  ]
 }
 
 /** Outputs come from tasks that are needed: from others it would be chance whether they are there. */
 function sourceFaults({ task, pointer }: Placed): WorkflowFault[] {
   const from = task.forEach?.from
+  const until = untilOf(task)
   const named = [
     ...(from !== undefined && 'task' in from ? [[from.task, `${pointer}/forEach/from/task`] as const] : []),
+    ...(until !== undefined && 'task' in until ? [[until.task, `${pointer}/wait/until/task`] as const] : []),
     ...task.inputFrom.flatMap((mapping, index) =>
       'task' in mapping ? [[mapping.task, `${pointer}/inputFrom/${index}/task`] as const] : [],
     ),
   ]
+  const parents = new Set([...task.needs, ...setupsOf(task)])
   const faults = named
-    .filter(([parent]) => !task.needs.includes(parent))
+    .filter(([parent]) => !parents.has(parent))
     .map(([parent, at]): WorkflowFault => {
       const message = `takes from "${parent}", which "${task.id}" does not need; add it to needs`
       return { code: 'not_a_parent', pointer: at, message }
     })
-  const strayItems = task.inputFrom.flatMap((mapping, index): WorkflowFault[] =>
-    'item' in mapping && !isMapped(task)
-      ? [
-          {
-            code: 'no_items',
-            pointer: `${pointer}/inputFrom/${index}/item`,
-            message: `"${task.id}" has no items; give it forEach or matrix, or take the value elsewhere`,
-          },
-        ]
-      : [],
-  )
-  return [...faults, ...strayItems]
+  const ofItems = [
+    ...task.inputFrom.flatMap((mapping, index) =>
+      'item' in mapping ? [`${pointer}/inputFrom/${index}/item`] : [],
+    ),
+    ...(until !== undefined && 'item' in until ? [`${pointer}/wait/until/item`] : []),
+  ]
+  const message = `"${task.id}" has no items; give it forEach or matrix, or take the value elsewhere`
+  const stray = isMapped(task) ? [] : ofItems
+  return [...faults, ...stray.map((at): WorkflowFault => ({ code: 'no_items', pointer: at, message }))]
+}
+
+/** What a run gives comes from tasks that there are. */
+function outputFaults(definition: WorkflowDefinition, ids: ReadonlySet<string>): WorkflowFault[] {
+  return definition.outputFrom.flatMap((mapping, index): WorkflowFault[] => {
+    if (!('task' in mapping) || ids.has(mapping.task)) return []
+    const message = `there is no task "${mapping.task}" in this workflow`
+    return [{ code: 'unknown_task', pointer: `/outputFrom/${index}/task`, message }]
+  })
 }
 
 /** States of every single parent under which a rule lets its task run; a rule that is not listed: any. */

@@ -4,6 +4,7 @@
  * without recursion: 5,000 tasks and chains of any length are fine.
  */
 import type { Condition, FailFastMode, TaskKind, TriggerRule } from '@belfry/contract'
+import type { WaitEnds } from './task-wait.ts'
 
 /** `on_failure` tasks run once the main ones have ended and one has failed, `finally` ones always, last. */
 export type TaskRole = 'main' | 'on_failure' | 'finally'
@@ -20,16 +21,18 @@ export interface TaskShape {
   readonly allowFailure: boolean
   /** One start for each item of a list that is known when it starts. */
   readonly mapped: boolean
-  /** It takes down what this task, its setup, has set up. */
-  readonly teardownOf?: string | undefined
+  /** Of a task that runs no job but waits: how it ends when nothing came in time, or it was rejected. */
+  readonly waits?: WaitEnds | undefined
+  /** It takes down what these tasks, its setups, have set up. */
+  readonly teardownOf?: string | readonly string[] | undefined
 }
 
 export interface PlannedTask extends TaskShape {
   readonly index: number
   readonly parents: readonly number[]
   readonly children: readonly number[]
-  /** Its setup; -1: it is no teardown. */
-  readonly setup: number
+  /** Empty: it is no teardown. */
+  readonly setups: readonly number[]
 }
 
 export interface WorkflowPlan {
@@ -48,13 +51,17 @@ export function planWorkflow(shapes: readonly TaskShape[], failFast: FailFastMod
   }
   const children: number[][] = shapes.map(() => [])
   const tasks = shapes.map((shape, index): PlannedTask => {
-    const setup = shape.teardownOf === undefined ? -1 : indexOf(shape.teardownOf)
-    const parents = [...new Set(shape.needs.map(indexOf).concat(setup < 0 ? [] : [setup]))]
+    const setups = setupsOf(shape).map(indexOf)
+    const parents = [...new Set([...shape.needs.map(indexOf), ...setups])]
     for (const parent of parents) children[parent]?.push(index)
-    return { ...shape, index, parents, children: children[index] ?? [], setup }
+    return { ...shape, index, parents, children: children[index] ?? [], setups }
   })
   return { tasks, byId: new Map(tasks.map((task) => [task.id, task])), failFast }
 }
+
+/** The tasks that a teardown takes down. */
+export const setupsOf = ({ teardownOf }: Pick<TaskShape, 'teardownOf'>): readonly string[] =>
+  typeof teardownOf === 'string' ? [teardownOf] : (teardownOf ?? [])
 
 /** The given tasks and all that can be reached from them, downwards or upwards. */
 export function reachable(
@@ -66,4 +73,13 @@ export function reachable(
   // a Set is walked in the order of insertion, also over what is added meanwhile
   for (const index of seen) for (const next of plan.tasks[index]?.[direction] ?? []) seen.add(next)
   return seen
+}
+
+/** What the choice of a branch or of a short circuit leaves out. A teardown is never left out. */
+export function passedOver(plan: WorkflowPlan, task: PlannedTask, chosen: readonly string[]): number[] {
+  if (task.kind === 'short_circuit' && chosen.length > 0) return []
+  const named = chosen.flatMap((id) => plan.byId.get(id)?.index ?? [])
+  const kept = reachable(plan, named, 'children')
+  const candidates = task.kind === 'branch' ? task.children : reachable(plan, task.children, 'children')
+  return [...candidates].filter((index) => !kept.has(index) && (plan.tasks[index]?.setups ?? []).length === 0)
 }

@@ -15,8 +15,15 @@
  */
 import type { EndedTaskState, TaskState } from '@belfry/contract'
 import { type ConditionFacts, judgeCondition } from './condition.ts'
-import { type PlannedTask, reachable, type TaskRole, type WorkflowPlan } from './plan.ts'
-import { countParent, judgeRule, noParents, type ParentCounts, type RuleVerdict } from './trigger-rules.ts'
+import { type PlannedTask, passedOver, reachable, type TaskRole, type WorkflowPlan } from './plan.ts'
+import {
+  countEnded,
+  judgeRule,
+  noParents,
+  type ParentCounts,
+  type RuleVerdict,
+  tallyOf,
+} from './trigger-rules.ts'
 
 /** Why no further task starts. */
 export type StopCause = 'canceled' | 'timed_out' | 'failed_fast'
@@ -28,6 +35,8 @@ export interface WorkflowProgress {
   readonly items: Map<number, TaskState[]>
   /** Follows from `states`. */
   readonly counts: ParentCounts[]
+  /** Of a mapped task: how many of its items have not ended. Follows from `items`. */
+  readonly openItems: Map<number, number>
   /** The role whose turn it is; null: the run is over. */
   turn: TaskRole | null
   stop: StopCause | null
@@ -67,13 +76,17 @@ export function restoreProgress(plan: WorkflowPlan, stored: StoredProgress): Wor
   const counts = plan.tasks.map((task) => noParents(task.parents.length))
   plan.tasks.forEach((task, index) => {
     const state = stored.states[index]
-    if (state !== undefined && isEnded(state)) tellChildren(counts, task, state)
+    if (state !== undefined && isEnded(state)) tellChildren(counts, task, state, stored.items.get(index))
   })
   const open = plan.tasks.filter((task, index) => {
     return task.role === stored.turn && !isEnded(stored.states[index] ?? 'waiting_for_dependencies')
   }).length
-  return { plan, ...stored, counts, open }
+  const openItems = new Map([...stored.items].map(([task, states]) => [task, countStarted(states)]))
+  return { plan, ...stored, counts, openItems, open }
 }
+
+const countStarted = (states: readonly TaskState[]): number =>
+  states.reduce((count, state) => (state === 'started' ? count + 1 : count), 0)
 
 /** Begins a run; with `targets`, only these tasks and what they depend on run. */
 export function beginWorkflow(
@@ -111,9 +124,11 @@ export function applyEnds(
   for (const ended of ends) {
     const task = progress.plan.tasks[ended.task]
     if (task === undefined || progress.states[ended.task] !== 'started') continue
-    const state =
-      ended.item === undefined ? ended.state : endItem(progress, ended.task, ended.item, ended.state)
-    if (state === undefined) continue
+    if (ended.item !== undefined) {
+      applyItem(work, task, ended.item, ended.state)
+      continue
+    }
+    const state = endOfTask(progress.plan, task, ended)
     end(work, task, state)
     if (state === 'succeeded' && ended.chosen !== undefined) choose(work, task, ended.chosen)
     failFast(work, task, state)
@@ -129,46 +144,76 @@ export function expandTask(
   facts: OutputFacts = noFacts,
 ): WorkflowCommand[] {
   const mapped = progress.plan.tasks[task]
-  if (mapped === undefined || progress.states[task] !== 'started' || progress.items.has(task)) return []
-  if (count === 0) return applyEnds(progress, [{ task, state: 'skipped' }], facts)
-  progress.items.set(
-    task,
-    Array.from({ length: count }, () => 'started' as const),
-  )
+  const before = progress.items.get(task)
+  const isRerun = before?.includes('waiting_for_dependencies') === true
+  if (mapped === undefined || progress.states[task] !== 'started' || (before !== undefined && !isRerun))
+    return []
+  if (count === 0) {
+    progress.items.delete(task)
+    return applyEnds(progress, [{ task, state: 'skipped' }], facts)
+  }
+  // of a rerun, what is kept stays so, as long as it is the same list
+  const kept = before?.length === count ? before : []
+  const items = Array.from({ length: count }, (_, item): TaskState => {
+    const state = kept[item] ?? 'started'
+    return state === 'waiting_for_dependencies' ? 'started' : state
+  })
+  progress.items.set(task, items)
+  progress.openItems.set(task, countStarted(items))
   return []
 }
 
-/** Stops the run: what waits ends, what runs is asked to. A second stop changes nothing. */
+/** Of two stops the later one counts where it is the stronger one. */
+const strength: Readonly<Record<StopCause, number>> = { failed_fast: 1, timed_out: 2, canceled: 3 }
+
+/** Stops the run: what waits ends, what runs is asked to. The same stop again changes nothing. */
 export function stopWorkflow(
   progress: WorkflowProgress,
   cause: StopCause,
   facts: OutputFacts = noFacts,
 ): WorkflowCommand[] {
-  if (progress.stop !== null || progress.turn === null) return []
+  const before = progress.stop === null ? 0 : strength[progress.stop]
+  if (before >= strength[cause] || progress.turn === null) return []
   const work = workOn(progress, facts)
   stop(work, cause)
   return finish(work)
 }
 
-/** What one of its items means for a mapped task: undefined while others are at work. */
-function endItem(
-  progress: WorkflowProgress,
-  task: number,
-  item: number,
-  state: EndedTaskState,
-): EndedTaskState | undefined {
-  const items = progress.items.get(task)
-  if (items?.[item] !== 'started') return undefined
-  items[item] = state
-  if (items.includes('started')) return undefined
+/** A branch that chooses what is no task of the workflow has failed: nobody can know what was meant. */
+function endOfTask({ byId }: WorkflowPlan, task: PlannedTask, { state, chosen }: TaskEnd): EndedTaskState {
+  const isStray = task.kind === 'branch' && state === 'succeeded' && chosen?.some((id) => !byId.has(id))
+  return isStray === true ? 'failed' : state
+}
+
+/** A mapped task ends with the last of its items; the first that fails may stop the run before. */
+function applyItem(work: Work, task: PlannedTask, item: number, state: EndedTaskState): void {
+  const { items, openItems } = work.progress
+  const its = items.get(task.index)
+  if (its?.[item] !== 'started') return
+  its[item] = state
+  const open = (openItems.get(task.index) ?? 0) - 1
+  openItems.set(task.index, open)
+  if (open === 0) end(work, task, stateOfItems(its))
+  failFast(work, task, state)
+}
+
+function stateOfItems(items: readonly TaskState[]): EndedTaskState {
   for (const worst of ['failed', 'canceled'] as const) if (items.includes(worst)) return worst
   return items.includes('succeeded') ? 'succeeded' : 'skipped'
 }
 
-function tellChildren(counts: ParentCounts[], task: PlannedTask, state: EndedTaskState): void {
+/** Item by item, unless the task was set to another state by hand. */
+function tellChildren(
+  counts: ParentCounts[],
+  task: PlannedTask,
+  state: EndedTaskState,
+  items: readonly TaskState[] = [],
+): void {
+  const byItem = items.length > 0 && items.every(isEnded) && stateOfItems(items) === state
+  const tally = tallyOf(byItem ? items : [state], task.allowFailure)
   for (const child of task.children) {
     const its = counts[child]
-    if (its !== undefined) countParent(its, state, task.allowFailure)
+    if (its !== undefined) countEnded(its, tally)
   }
 }
 
@@ -195,7 +240,7 @@ function end({ progress, undecided }: Work, task: PlannedTask, state: EndedTaskS
   if (isEnded(progress.states[task.index] ?? 'not_run')) return
   progress.states[task.index] = state
   if (task.role === progress.turn) progress.open -= 1
-  tellChildren(progress.counts, task, state)
+  tellChildren(progress.counts, task, state, progress.items.get(task.index))
   for (const child of task.children) {
     const next = progress.plan.tasks[child]
     if (next !== undefined) undecided.push(next)
@@ -215,8 +260,7 @@ function decide(work: Work, task: PlannedTask): void {
 function verdictOf({ progress, facts }: Work, task: PlannedTask): RuleVerdict {
   const { plan, states, counts } = progress
   const its = counts[task.index] ?? noParents(0)
-  if (task.setup >= 0)
-    return its.waiting > 0 ? 'wait' : teardownVerdict(plan.tasks[task.setup], states[task.setup])
+  if (task.setups.length > 0) return its.waiting > 0 ? 'wait' : teardownVerdict(plan, states, task.setups)
   const verdict = judgeRule(task.rule, its)
   if (verdict !== 'run' || task.when === undefined) return verdict
   const stateOf = (id: string): TaskState =>
@@ -227,13 +271,9 @@ function verdictOf({ progress, facts }: Work, task: PlannedTask): RuleVerdict {
 /** Children that were not chosen are skipped, whatever their rule, but for those below a chosen one. */
 function choose(work: Work, task: PlannedTask, chosen: readonly string[]): void {
   const { plan, states } = work.progress
-  if (task.kind === 'short_circuit' && chosen.length > 0) return
-  const kept = reachable(plan, indexesOf(plan, chosen), 'children')
-  const passedOver = task.kind === 'branch' ? task.children : reachable(plan, task.children, 'children')
-  for (const index of passedOver) {
+  for (const index of passedOver(plan, task, chosen)) {
     const other = plan.tasks[index]
-    const waits = states[index] === 'waiting_for_dependencies'
-    if (other !== undefined && waits && !kept.has(index) && other.setup < 0) end(work, other, 'skipped')
+    if (other !== undefined && states[index] === 'waiting_for_dependencies') end(work, other, 'skipped')
   }
 }
 
@@ -242,9 +282,10 @@ function stop(work: Work, cause: StopCause): void {
   progress.stop = cause
   // what is decided already comes first: whose parent failed is upstream_failed, not merely not run
   drain(work)
+  if (cause === 'failed_fast') endBelowFailures(work)
   for (const task of progress.plan.tasks) {
     const state = progress.states[task.index]
-    if (task.role === 'finally' || task.setup >= 0) continue
+    if (task.role === 'finally' || task.setups.length > 0) continue
     if (state === 'waiting_for_dependencies' && task.role === 'main')
       end(work, task, cause === 'failed_fast' ? 'not_run' : 'canceled')
     else if (state === 'started' && endsWhatRuns(cause, progress.plan, task))
@@ -252,9 +293,25 @@ function stop(work: Work, cause: StopCause): void {
   }
 }
 
+/** Tasks that wait for others besides one that failed are upstream_failed too, however the others end. */
+function endBelowFailures(work: Work): void {
+  const { plan, states, counts } = work.progress
+  const left = [...plan.tasks]
+  // the list grows by what stands below those that end
+  for (const task of left) {
+    const its = counts[task.index] ?? noParents(0)
+    const waits = states[task.index] === 'waiting_for_dependencies' && task.role === 'main'
+    if (!waits || task.setups.length > 0) continue
+    const rest = { ...its, waiting: 0, skipped: its.skipped + its.waiting }
+    if (judgeRule(task.rule, rest) !== 'upstream_failed') continue
+    end(work, task, 'upstream_failed')
+    for (const child of task.children) left.push(...plan.tasks.slice(child, child + 1))
+  }
+}
+
 function failFast(work: Work, task: PlannedTask, state: EndedTaskState): void {
   const { plan, stop: stopped } = work.progress
-  const counts = state === 'failed' && !task.allowFailure && task.role === 'main' && task.setup < 0
+  const counts = state === 'failed' && !task.allowFailure && task.role === 'main' && task.setups.length === 0
   if (counts && plan.failFast !== 'off' && stopped === null) stop(work, 'failed_fast')
 }
 
@@ -288,12 +345,22 @@ function finish(work: Work): WorkflowCommand[] {
   })
 }
 
-/** A teardown runs where its setup succeeded, however the work in between ended. */
-function teardownVerdict(setup: PlannedTask | undefined, state: TaskState | undefined): RuleVerdict {
-  if (state === 'succeeded') return 'run'
-  const nothingToDo =
-    state === 'skipped' || state === 'not_run' || (state === 'failed' && setup?.allowFailure)
-  return nothingToDo === true ? 'skip' : 'upstream_failed'
+/** A teardown runs where one of its setups succeeded, however the work in between ended. */
+function teardownVerdict(
+  plan: WorkflowPlan,
+  states: readonly TaskState[],
+  setups: readonly number[],
+): RuleVerdict {
+  if (setups.some((setup) => states[setup] === 'succeeded')) return 'run'
+  const nothingToDo = setups.every((setup) => {
+    const state = states[setup]
+    return (
+      state === 'skipped' ||
+      state === 'not_run' ||
+      (state === 'failed' && plan.tasks[setup]?.allowFailure === true)
+    )
+  })
+  return nothingToDo ? 'skip' : 'upstream_failed'
 }
 
 function endsWhatRuns(cause: StopCause, plan: WorkflowPlan, task: PlannedTask): boolean {

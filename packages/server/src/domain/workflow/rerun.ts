@@ -1,12 +1,17 @@
 /**
- * Putting parts of a workflow run back: reruns and marks by hand. What is put back waits again and is decided
- * anew from the full set of its parents; everything else keeps state, attempts and outputs. Pure; the preview
- * that people see and what is done come from the same function.
+ * Putting parts of a workflow run back: reruns, marks and skips by hand. What is put back waits again and is
+ * decided anew from the full set of its parents; everything else keeps state, runs and outputs. Pure; the
+ * preview that people see and what is done come from the same function.
+ *
+ *   which tasks ─► their states wait again (`stored`: what is written) ─► decided as at a begin (`progress`,
+ *   `commands`: what comes of it)
+ *
+ * A task that is at work is never put back: whoever acts is told to wait for it or to cancel it.
  */
-import type { EndedTaskState } from '@belfry/contract'
-import { reachable, type WorkflowPlan } from './plan.ts'
-import { beginWorkflow, isEnded, type OutputFacts, restoreProgress } from './progress.ts'
-import type { WorkflowCommand, WorkflowProgress } from './progress.ts'
+import type { EndedTaskState, TaskState } from '@belfry/contract'
+import { passedOver, type PlannedTask, reachable, type WorkflowPlan } from './plan.ts'
+import { beginWorkflow, type OutputFacts, restoreProgress } from './progress.ts'
+import type { StoredProgress, WorkflowCommand, WorkflowProgress } from './progress.ts'
 
 export type RerunSelection =
   /** What failed, was canceled or was not run, and all that depends on it. */
@@ -17,8 +22,31 @@ export type RerunSelection =
   | { readonly what: 'only'; readonly tasks: readonly string[] }
   | { readonly what: 'all' }
 
+export interface PutBackOptions {
+  readonly facts?: OutputFacts | undefined
+  /** What a branch or a short circuit that is kept has chosen; undefined: that is not known. */
+  readonly chosenBy?: ((task: PlannedTask) => readonly string[] | undefined) | undefined
+  /** Of what is put back, these are skipped instead. */
+  readonly skip?: readonly string[] | undefined
+  /** Items of a mapped task that succeeded may be another list's by now: none of them is kept. */
+  readonly dropItems?: boolean | undefined
+}
+
+export interface PutBack {
+  /** What is to be written: nothing is decided yet. */
+  readonly stored: StoredProgress
+  /** The same, decided as far as it goes now. */
+  readonly progress: WorkflowProgress
+  readonly commands: WorkflowCommand[]
+  /** The tasks that were put back or set. */
+  readonly reset: ReadonlySet<number>
+}
+
 const neverRan: ReadonlySet<string> = new Set(['upstream_failed', 'not_run'])
 const wentWrong: ReadonlySet<string> = new Set(['failed', 'canceled', 'not_run'])
+
+const indexesOf = (plan: WorkflowPlan, ids: readonly string[]): number[] =>
+  ids.flatMap((id) => plan.byId.get(id)?.index ?? [])
 
 /** The tasks that a rerun puts back, by number. Setup and teardown around one of them come along. */
 export function tasksToReset(progress: WorkflowProgress, selection: RerunSelection): ReadonlySet<number> {
@@ -27,74 +55,124 @@ export function tasksToReset(progress: WorkflowProgress, selection: RerunSelecti
   const chosen =
     selection.what === 'failed'
       ? plan.tasks.filter((task) => wentWrong.has(states[task.index] ?? '')).map((task) => task.index)
-      : selection.tasks.flatMap((id) => plan.byId.get(id)?.index ?? [])
+      : indexesOf(plan, selection.tasks)
+  const named = new Set(chosen)
   const below = reachable(plan, chosen, 'children')
   const reset = new Set(
     selection.what === 'only'
-      ? [...below].filter((index) => chosen.includes(index) || neverRan.has(states[index] ?? ''))
+      ? [...below].filter((index) => named.has(index) || neverRan.has(states[index] ?? ''))
       : below,
   )
   for (const task of around(plan, reset)) reset.add(task)
-  // what follows the main tasks follows them again
-  if ([...reset].some((index) => plan.tasks[index]?.role === 'main')) {
-    for (const task of plan.tasks) if (task.role !== 'main') reset.add(task.index)
-  }
-  return reset
+  return withWhatFollows(progress, reset)
 }
 
 /** Setups and teardowns whose span holds one of these tasks. */
 function around(plan: WorkflowPlan, tasks: ReadonlySet<number>): number[] {
   return plan.tasks.flatMap((teardown) => {
-    if (teardown.setup < 0) return []
-    const span = reachable(plan, [teardown.setup], 'children')
+    if (teardown.setups.length === 0) return []
+    const span = reachable(plan, teardown.setups, 'children')
     const above = reachable(plan, [teardown.index], 'parents')
     const inside = [...tasks].some((task) => span.has(task) && above.has(task))
-    return inside ? [teardown.setup, teardown.index] : []
+    return inside ? [...teardown.setups, teardown.index] : []
   })
+}
+
+/** What follows the main tasks follows them again. */
+function withWhatFollows({ plan }: WorkflowProgress, reset: ReadonlySet<number>): ReadonlySet<number> {
+  if (![...reset].some((index) => plan.tasks[index]?.role === 'main')) return reset
+  return new Set([...reset, ...plan.tasks.filter((task) => task.role !== 'main').map((task) => task.index)])
 }
 
 /** Puts tasks back and decides them anew; answers what starts. The run goes on from there. */
 export function rerunWorkflow(
   progress: WorkflowProgress,
   selection: RerunSelection,
-  facts?: OutputFacts,
-): {
-  readonly progress: WorkflowProgress
-  readonly commands: WorkflowCommand[]
-  readonly reset: ReadonlySet<number>
-} {
-  const reset = tasksToReset(progress, selection)
-  return { ...putBack(progress, reset, facts), reset }
+  options: PutBackOptions = {},
+): PutBack {
+  const named = 'tasks' in selection ? indexesOf(progress.plan, selection.tasks) : []
+  const keepsItems = selection.what === 'failed' && options.dropItems !== true
+  return putBack(progress, tasksToReset(progress, selection), { ...options, named, keepsItems })
 }
 
 /**
- * Sets an ended or waiting task to a state by hand. What could not run because of it comes back to life, with
- * what follows it.
+ * Sets tasks to a state by hand. What could not run because of them comes back to life, with what follows it.
  */
-export function markTask(
+export function markTasks(
+  progress: WorkflowProgress,
+  tasks: readonly string[],
+  state: Extract<EndedTaskState, 'succeeded' | 'failed' | 'skipped'>,
+  options: PutBackOptions = {},
+): PutBack {
+  const { plan } = progress
+  const marked = indexesOf(plan, tasks)
+  const set = new Set(marked)
+  const states = progress.states.map((each, index) => (set.has(index) ? state : each))
+  const below = [...reachable(plan, marked, 'children')]
+  const revived = new Set(below.filter((each) => !set.has(each) && neverRan.has(states[each] ?? '')))
+  const reset = [...withWhatFollows(progress, revived)].filter((index) => !set.has(index))
+  const items = new Map(
+    [...progress.items].map(([task, each]) => [task, set.has(task) ? each.map(endedItem) : each]),
+  )
+  const done = putBack({ ...progress, states, items }, new Set(reset), options)
+  return { ...done, reset: new Set([...marked, ...done.reset]) }
+}
+
+/** Of a task that is set while it is at work, what runs is canceled. */
+const endedItem = (state: TaskState): TaskState => (state === 'started' ? 'canceled' : state)
+
+export const markTask = (
   progress: WorkflowProgress,
   task: string,
   state: Extract<EndedTaskState, 'succeeded' | 'failed' | 'skipped'>,
-  facts?: OutputFacts,
-): { readonly progress: WorkflowProgress; readonly commands: WorkflowCommand[] } {
-  const index = progress.plan.byId.get(task)?.index ?? -1
-  const states = progress.states.with(index, state)
-  const below = [...reachable(progress.plan, [index], 'children')]
-  const revived = new Set(below.filter((each) => each !== index && neverRan.has(states[each] ?? '')))
-  return putBack({ ...progress, states }, revived, facts)
+  options: PutBackOptions = {},
+): PutBack => markTasks(progress, [task], state, options)
+
+/** Tasks that are at work and would have to be put back: nothing can be done before they have ended. */
+export const atWork = ({ plan, states }: WorkflowProgress, reset: Iterable<number>): string[] =>
+  [...reset].filter((index) => states[index] === 'started').map((index) => plan.tasks[index]?.id ?? '')
+
+interface Choice extends PutBackOptions {
+  /** Tasks that were asked for by their ids. */
+  readonly named?: readonly number[]
+  /** Of mapped tasks only the items run again that did not succeed. */
+  readonly keepsItems?: boolean
 }
 
-function putBack(
-  progress: WorkflowProgress,
-  reset: ReadonlySet<number>,
-  facts?: OutputFacts,
-): { readonly progress: WorkflowProgress; readonly commands: WorkflowCommand[] } {
+function putBack(progress: WorkflowProgress, reset: ReadonlySet<number>, options: Choice): PutBack {
   const { plan } = progress
-  const states = progress.states.map((state, index) =>
-    reset.has(index) && isEnded(state) ? ('waiting_for_dependencies' as const) : state,
+  const skipped = new Set([...notChosen(progress, reset, options), ...indexesOf(plan, options.skip ?? [])])
+  const states = progress.states.map((state, index): TaskState => {
+    if (!reset.has(index) || state === 'started') return state
+    return skipped.has(index) ? 'skipped' : 'waiting_for_dependencies'
+  })
+  const items = new Map(
+    [...progress.items].flatMap(([task, states]): [number, TaskState[]][] => {
+      if (!reset.has(task)) return [[task, states]]
+      const isSameList = plan.tasks[task]?.parents.some((parent) => reset.has(parent)) === false
+      return options.keepsItems === true && isSameList ? [[task, states.map(rerunItem)]] : []
+    }),
   )
-  const items = new Map([...progress.items].filter(([task]) => !reset.has(task)))
-  const again = restoreProgress(plan, { states, items, turn: 'main', stop: null })
-  const commands = beginWorkflow(again, facts === undefined ? {} : { facts })
-  return { progress: again, commands }
+  const stop = reset.size === 0 ? progress.stop : null
+  const stored: StoredProgress = { states, items, turn: 'main', stop }
+  const again = restoreProgress(plan, { ...stored, states: [...states], items: new Map(items) })
+  const commands = beginWorkflow(again, options.facts === undefined ? {} : { facts: options.facts })
+  return { stored, progress: again, commands, reset }
+}
+
+const rerunItem = (state: TaskState): TaskState =>
+  state === 'succeeded' || state === 'skipped' ? state : 'waiting_for_dependencies'
+
+/** What a branch or a short circuit that is kept has passed over stays so, unless it is asked for by name. */
+function notChosen(
+  { plan, states }: WorkflowProgress,
+  reset: ReadonlySet<number>,
+  { chosenBy, named = [] }: Choice,
+): number[] {
+  const wanted = new Set(named)
+  return plan.tasks.flatMap((task) => {
+    if (task.kind === 'task' || reset.has(task.index) || states[task.index] !== 'succeeded') return []
+    const chosen = chosenBy?.(task)
+    return chosen === undefined ? [] : passedOver(plan, task, chosen).filter((index) => !wanted.has(index))
+  })
 }

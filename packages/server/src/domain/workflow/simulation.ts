@@ -15,10 +15,14 @@ import {
   type TaskEnd,
   workflowRunState,
 } from './progress.ts'
+import { endOfWait, type WaitEnds } from './task-wait.ts'
 import type { StopCause, WorkflowCommand, WorkflowProgress } from './progress.ts'
 
-/** How one attempt ends; `fail_final` is not tried again. */
-export type AttemptScript = 'ok' | 'fail' | 'fail_final' | 'timeout' | 'skip' | 'cancel'
+/**
+ * How one attempt ends; `fail_final` is not tried again. Of a task that waits: `ok` is what it waits for,
+ * `timeout` that nothing came in time.
+ */
+export type AttemptScript = 'ok' | 'fail' | 'fail_final' | 'timeout' | 'skip' | 'cancel' | 'reject'
 
 export interface WorkflowScript {
   /** Attempt by attempt; the last repeats; a task that is not listed succeeds. */
@@ -27,8 +31,10 @@ export interface WorkflowScript {
   readonly itemOutcomes?: Readonly<Record<string, Readonly<Record<number, readonly AttemptScript[]>>>>
   /** Attempts after the first, at most. */
   readonly retries?: Readonly<Record<string, number>>
-  /** How many items a mapped task has. */
-  readonly itemCounts?: Readonly<Record<string, number>>
+  /** How many items a mapped task has; null: what it should run for is no list, or one that is too long. */
+  readonly itemCounts?: Readonly<Record<string, number | null>>
+  /** A mapped task that runs for each item of another that succeeded. */
+  readonly itemSources?: Readonly<Record<string, string>>
   readonly chooses?: Readonly<Record<string, readonly string[]>>
   /** Of these, one does not end before those before it, as far as they run. */
   readonly finishOrder?: readonly string[]
@@ -36,6 +42,8 @@ export interface WorkflowScript {
   readonly slow?: readonly string[]
   /** When nothing but the slow ones is left, the run is stopped. */
   readonly stop?: StopCause | undefined
+  /** Of the slow ones, these wait for a worker when the stop comes: it spares them their first attempt. */
+  readonly unstarted?: readonly string[]
 }
 
 export interface Simulated {
@@ -58,79 +66,110 @@ export function play(
   script: WorkflowScript,
 ): Simulated {
   const attempts = new Map<string, number>()
-  const running: PlannedTask[] = []
+  const running = createRunning(progress, script)
   const asked = new Set<number>()
-  let stopped = false
 
   function take(commands: readonly WorkflowCommand[]): void {
     for (const { kind, task } of commands) {
       if (kind === 'cancel') asked.add(task.index)
       else if (task.mapped) {
-        take(expandTask(progress, task.index, script.itemCounts?.[task.id] ?? 0))
-        if (progress.states[task.index] === 'started') running.push(task)
-        else attempts.set(task.id, attempts.get(task.id) ?? 0)
-      } else running.push(task)
+        attempts.set(task.id, attempts.get(task.id) ?? 0)
+        const count = itemCountOf(task, progress, script)
+        const failed = [{ task: task.index, state: 'failed' as const }]
+        take(count === null ? applyEnds(progress, failed) : expandTask(progress, task.index, count))
+        if (progress.states[task.index] === 'started') running.add(task)
+      } else running.add(task)
     }
   }
 
   take(started)
-  while (running.length > 0) {
-    const next = pickNext(running, progress, script, stopped)
-    if (next === undefined) {
-      stopped = true
-      if (script.stop !== undefined) take(stopWorkflow(progress, script.stop))
-      continue
-    }
-    running.splice(running.indexOf(next), 1)
-    take(applyEnds(progress, endsOf(next, progress, script, asked.has(next.index), attempts)))
+  for (;;) {
+    const next = running.next()
+    if (next !== undefined) {
+      for (const end of endsOf(next, progress, script, asked, attempts)) take(applyEnds(progress, [end]))
+    } else if (!running.letSlowEnd()) break
+    else if (script.stop !== undefined) take(stopWorkflow(progress, script.stop))
   }
   return { progress, run: workflowRunState(progress) ?? 'running', attempts }
 }
 
-/** The next to end; undefined: only slow ones are left, and the stop has not come yet. */
-function pickNext(
-  running: readonly PlannedTask[],
-  progress: WorkflowProgress,
-  script: WorkflowScript,
-  stopped: boolean,
-): PlannedTask | undefined {
+/** A record is asked for what is its own: a task may be called "constructor". */
+function own<Value>(record: Readonly<Record<string, Value>> | undefined, id: string): Value | undefined {
+  return record !== undefined && Object.hasOwn(record, id) ? record[id] : undefined
+}
+
+function itemCountOf(task: PlannedTask, progress: WorkflowProgress, script: WorkflowScript): number | null {
+  const given = own(script.itemCounts, task.id)
+  if (given !== undefined) return given
+  const source = progress.plan.byId.get(own(script.itemSources, task.id) ?? '')?.index ?? -1
+  return progress.items.get(source)?.filter((state) => state === 'succeeded').length ?? 0
+}
+
+/** The tasks that run, in the order in which they end. */
+function createRunning(progress: WorkflowProgress, script: WorkflowScript) {
   const slow = new Set(script.slow)
   const order = script.finishOrder ?? []
+  const [quick, late] = [new Set<PlannedTask>(), new Set<PlannedTask>()]
+  let stopped = false
   const mayEnd = (task: PlannedTask): boolean => {
     const place = order.indexOf(task.id)
     const before = place < 0 ? [] : order.slice(0, place)
     return before.every((id) => progress.states[progress.plan.byId.get(id)?.index ?? -1] !== 'started')
   }
-  const quick = running.filter((task) => !slow.has(task.id))
-  const found = quick.find(mayEnd) ?? quick[0]
-  return found ?? (stopped ? running[0] : undefined)
+  return {
+    add: (task: PlannedTask) => (slow.has(task.id) ? late : quick).add(task),
+    /** Undefined: none, or only slow ones, which may not end yet. */
+    next(): PlannedTask | undefined {
+      const [first] = quick
+      const [slowest] = stopped ? late : []
+      const found = (order.length === 0 ? first : [...quick].find(mayEnd)) ?? first ?? slowest
+      if (found !== undefined && !quick.delete(found)) late.delete(found)
+      return found
+    },
+    /** Nothing else can end any more. False: that has been said before. */
+    letSlowEnd(): boolean {
+      const isNews = !stopped && late.size > 0
+      stopped = true
+      return isNews
+    },
+  }
 }
 
-/** How a task that runs ends, over all its attempts. */
-function endsOf(
+/** How a task that runs ends, over all its attempts; of a mapped one item by item, as they are asked for. */
+function* endsOf(
   task: PlannedTask,
   progress: WorkflowProgress,
   script: WorkflowScript,
-  canceled: boolean,
+  asked: ReadonlySet<number>,
   attempts: Map<string, number>,
-): TaskEnd[] {
-  const retries = script.retries?.[task.id] ?? 0
-  const count = (made: number): void => {
+): Generator<TaskEnd> {
+  const retries = own(script.retries, task.id) ?? 0
+  const canceled = {
+    state: 'canceled' as const,
+    made: script.unstarted?.includes(task.id) === true ? 0 : 1,
+  }
+  const end = (outcomes: readonly AttemptScript[]): EndedTaskState => {
+    const { state, made } = asked.has(task.index) ? canceled : playAttempts(task, outcomes, retries)
     attempts.set(task.id, (attempts.get(task.id) ?? 0) + made)
+    return state
   }
-  const own = script.outcomes?.[task.id] ?? ['ok']
+  const outcomes = own(script.outcomes, task.id) ?? ['ok']
   const items = progress.items.get(task.index)
-  if (items !== undefined) {
-    return items.map((_, item) => {
-      const played = playAttempts(script.itemOutcomes?.[task.id]?.[item] ?? own, retries)
-      count(played.made)
-      return { task: task.index, item, state: canceled ? 'canceled' : played.state }
-    })
+  if (items === undefined) {
+    yield { task: task.index, state: end(outcomes), chosen: own(script.chooses, task.id) }
+    return
   }
-  const { state, made } = playAttempts(own, retries)
-  count(canceled ? 1 : made)
-  const chosen = script.chooses?.[task.id]
-  return [{ task: task.index, state: canceled ? 'canceled' : state, chosen }]
+  const byItem = own(script.itemOutcomes, task.id) ?? {}
+  const outcomesOf = (item: number): readonly AttemptScript[] => byItem[item] ?? outcomes
+  // what a rerun kept has ended
+  const order = [...items.keys()].filter((item) => items[item] === 'started')
+  // where a failure ends what runs, every item runs still when the first one fails
+  const first =
+    progress.plan.failFast === 'cancel_running'
+      ? order.filter((item) => playAttempts(task, outcomesOf(item), retries).state === 'failed')
+      : []
+  for (const item of new Set([...first, ...order]))
+    yield { task: task.index, item, state: end(outcomesOf(item)) }
 }
 
 const endOf: Readonly<Record<AttemptScript, EndedTaskState>> = {
@@ -140,17 +179,27 @@ const endOf: Readonly<Record<AttemptScript, EndedTaskState>> = {
   timeout: 'failed',
   skip: 'skipped',
   cancel: 'canceled',
+  reject: 'failed',
+}
+
+/** A task that waits is not tried again. */
+function endOfScriptedWait(ends: WaitEnds, outcome: AttemptScript): EndedTaskState {
+  if (outcome === 'timeout') return endOfWait(ends, 'due')
+  return outcome === 'reject' || outcome === 'fail' ? endOfWait(ends, 'rejected') : endOf[outcome]
 }
 
 function playAttempts(
+  { waits }: PlannedTask,
   outcomes: readonly AttemptScript[],
   retries: number,
 ): { readonly state: EndedTaskState; readonly made: number } {
-  for (let made = 1; ; made++) {
-    const outcome = outcomes[Math.min(made, outcomes.length) - 1] ?? 'ok'
-    const again = outcome === 'fail' || outcome === 'timeout'
-    if (!again || made > retries) return { state: endOf[outcome], made }
-  }
+  if (waits !== undefined) return { state: endOfScriptedWait(waits, outcomes[0] ?? 'ok'), made: 1 }
+  const isTriedAgain = (outcome: AttemptScript): boolean => outcome === 'fail' || outcome === 'timeout'
+  const settled = outcomes.findIndex((outcome) => !isTriedAgain(outcome))
+  if (settled >= 0 && settled <= retries)
+    return { state: endOf[outcomes[settled] ?? 'ok'], made: settled + 1 }
+  // the last one repeats for as long as there are attempts
+  return outcomes.length === 0 ? { state: 'succeeded', made: 1 } : { state: 'failed', made: retries + 1 }
 }
 
 /** State of each task, of each item where it is mapped. */

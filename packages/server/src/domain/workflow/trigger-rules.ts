@@ -4,9 +4,9 @@
  * play a part.
  *
  * A canceled parent counts as a failed one, one that was not run as a skipped one. A failure that is allowed
- * counts as a success (`countParent` is told).
+ * counts as a success (`countParent` is told). A parent that ran for each item of a list counts item by item.
  */
-import type { EndedTaskState, TriggerRule } from '@belfry/contract'
+import type { EndedTaskState, TaskState, TriggerRule } from '@belfry/contract'
 
 /** How many direct parents stand where. `waiting`: not ended yet. */
 export interface ParentCounts {
@@ -25,16 +25,33 @@ export function noParents(waiting: number): ParentCounts {
   return { waiting, succeeded: 0, failed: 0, upstreamFailed: 0, skipped: 0 }
 }
 
-/** Moves one parent from `waiting` to how it ended. */
-export function countParent(counts: ParentCounts, state: EndedTaskState, failureAllowed: boolean): void {
-  counts.waiting -= 1
-  if (state === 'succeeded' || (state === 'failed' && failureAllowed)) counts.succeeded += 1
-  else if (state === 'failed' || state === 'canceled') counts.failed += 1
-  else if (state === 'upstream_failed') counts.upstreamFailed += 1
-  else counts.skipped += 1
+type Ended = Omit<ParentCounts, 'waiting'>
+
+/** What a parent that ended, or each of its items, adds to the counts of its children. */
+export function tallyOf(states: readonly TaskState[], failureAllowed: boolean): Readonly<Ended> {
+  const tally = { succeeded: 0, failed: 0, upstreamFailed: 0, skipped: 0 }
+  for (const state of states) {
+    if (state === 'succeeded' || (state === 'failed' && failureAllowed)) tally.succeeded += 1
+    else if (state === 'failed' || state === 'canceled') tally.failed += 1
+    else if (state === 'upstream_failed') tally.upstreamFailed += 1
+    else tally.skipped += 1
+  }
+  return tally
 }
 
-type Ended = Omit<ParentCounts, 'waiting'>
+/** Moves one parent from `waiting` to how it ended. */
+export function countParent(counts: ParentCounts, state: EndedTaskState, failureAllowed: boolean): void {
+  countEnded(counts, tallyOf([state], failureAllowed))
+}
+
+/** The same with what `tallyOf` made of it. */
+export function countEnded(counts: ParentCounts, ended: Readonly<Ended>): void {
+  counts.waiting -= 1
+  counts.succeeded += ended.succeeded
+  counts.failed += ended.failed
+  counts.upstreamFailed += ended.upstreamFailed
+  counts.skipped += ended.skipped
+}
 
 /** Rules that may hold before all parents have ended. */
 const early: Partial<Record<TriggerRule, (counts: ParentCounts) => boolean>> = {

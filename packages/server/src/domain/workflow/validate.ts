@@ -3,13 +3,14 @@
  * the fix. All faults are told at once, except that cycles are looked for only among edges that exist. Linear
  * in tasks and edges, without recursion.
  */
-import { type Condition, type TriggerRule, triggerRules } from '@belfry/contract'
-import type { TaskShape } from './plan.ts'
+import { type Condition, maxWorkflowTasks, type TriggerRule, triggerRules } from '@belfry/contract'
+import { setupsOf, type TaskShape } from './plan.ts'
 
 export type WorkflowFaultCode =
   | 'empty'
   | 'too_many_tasks'
   | 'duplicate_task'
+  | 'invalid_id'
   | 'unknown_task'
   | 'self_dependency'
   | 'cycle'
@@ -28,7 +29,7 @@ export interface WorkflowFault {
 }
 
 /** Tasks of one workflow, at most. */
-export const maxTasks = 10_000
+export const maxTasks = maxWorkflowTasks
 
 /** Rules that no task without parents can meet. */
 const needParents: ReadonlySet<TriggerRule> = new Set([
@@ -38,6 +39,9 @@ const needParents: ReadonlySet<TriggerRule> = new Set([
   'all_failed',
   'all_skipped',
 ])
+
+/** What other systems call a task, too; the fields of a definition are bound more closely. */
+const isId = /^[\p{L}\p{N}_][\p{L}\p{N}\p{M}_.-]{0,249}$/u
 
 /** Empty: the shape is sound. `pointerOf` says where a task stands in what was sent. */
 export function shapeFaults(
@@ -69,6 +73,11 @@ function taskFaults(
 ): WorkflowFault[] {
   const faults: WorkflowFault[] = []
   const { id, needs, rule, teardownOf } = shape
+  const isList = typeof teardownOf === 'object'
+  if (!isId.test(id)) {
+    const message = `"${id}" is no id; use letters, digits, "_", "-" and ".", and no more than 250 of them`
+    faults.push({ code: 'invalid_id', pointer: `${at}/id`, message })
+  }
   if (firsts.get(id) !== index) {
     const message = `"${id}" is already the id of task ${(firsts.get(id) ?? 0) + 1}; each task needs its own`
     faults.push({ code: 'duplicate_task', pointer: `${at}/id`, message })
@@ -89,7 +98,7 @@ function taskFaults(
     }
   }
   needs.forEach((parent, place) => known(parent, `${at}/needs/${place}`))
-  if (teardownOf !== undefined) known(teardownOf, `${at}/teardownOf`)
+  setupsOf(shape).forEach((setup, place) => known(setup, `${at}/teardownOf${isList ? `/${place}` : ''}`))
   if (!(triggerRules as readonly string[]).includes(rule)) {
     const message = `"${rule}" is no rule; use one of ${triggerRules.join(', ')}`
     faults.push({ code: 'unknown_rule', pointer: `${at}/rule`, message })
@@ -97,8 +106,9 @@ function taskFaults(
     const message = `${rule} never holds for a task that needs no other; name what it needs or drop the rule`
     faults.push({ code: 'rule_never_holds', pointer: `${at}/rule`, message })
   }
+  const parents = new Set([...needs, ...setupsOf(shape)])
   for (const named of shape.when === undefined ? [] : tasksIn(shape.when)) {
-    if (needs.includes(named)) continue
+    if (parents.has(named)) continue
     const message = `looks at "${named}", which "${id}" does not need; add it to needs`
     faults.push({ code: 'not_a_parent', pointer: `${at}/when`, message })
   }
@@ -123,9 +133,8 @@ function tasksIn(condition: Condition): string[] {
  * (Kahn); what stays leads, parent by parent, into a circle.
  */
 function findCycle(shapes: readonly TaskShape[], indexes: ReadonlyMap<string, number>): string[] | undefined {
-  const parents = shapes.map(({ needs, teardownOf }) => {
-    const all = teardownOf === undefined ? needs : [...needs, teardownOf]
-    return [...new Set(all)].flatMap((id) => indexes.get(id) ?? [])
+  const parents = shapes.map((shape) => {
+    return [...new Set([...shape.needs, ...setupsOf(shape)])].flatMap((id) => indexes.get(id) ?? [])
   })
   const children: number[][] = shapes.map(() => [])
   for (const [child, its] of parents.entries()) for (const parent of its) children[parent]?.push(child)

@@ -3,7 +3,7 @@
  * is found here, before anything is locked or stored.
  */
 import type { ErrorDetail, RunCreate } from '@belfry/contract'
-import { BelfryError, maxInputBytes } from '@belfry/contract'
+import { BelfryError, defaultTriggerRule, maxInputBytes } from '@belfry/contract'
 import { fitsAlone, gatherRule } from '../../domain/gathering.ts'
 import type { RunTemplate } from '../../ports/catalog.ts'
 import type { AskedRun } from './enqueuer.ts'
@@ -46,6 +46,10 @@ export function askedRun(template: RunTemplate, body: RunCreate, within: AskedWi
     const message = `must, in a list, be at most ${maxInputBytes} bytes of JSON; store large data elsewhere`
     throw refusal('The input', [{ pointer: '/input', message }])
   }
+  if (rule !== null && body.dependsOn !== undefined) {
+    const message = `has no meaning for a job with "${rule.kind}": one run takes many requests; leave it out`
+    throw refusal('The dependency of the run', [{ pointer: '/dependsOn', message }])
+  }
   return {
     template,
     source: 'manual',
@@ -55,6 +59,10 @@ export function askedRun(template: RunTemplate, body: RunCreate, within: AskedWi
     queue: body.queue,
     priority: body.priority,
     limits: body,
+    dependencies:
+      body.dependsOn === undefined
+        ? undefined
+        : { runIds: body.dependsOn, rule: body.rule ?? defaultTriggerRule },
     dedupe: wantedDedupe(body, within.retentionDays),
     gathers: true,
   }

@@ -77,9 +77,12 @@ export async function enqueueRuns(parts: EnqueueParts, asked: readonly AskedRun[
     hints: [
       ...[...queues].map((key): Hint => ({ topic: 'ready', key })),
       ...[...shards].map((shard): Hint => ({ topic: 'timers', key: String(shard) })),
+      ...(made.some(({ start }) => start.kind === 'waiting') ? [ofDependencies] : []),
     ],
   }
 }
+
+const ofDependencies: Hint = { topic: 'dependencies', key: 'any' }
 
 function wantedAt(asked: readonly AskedRun[], index: number): AskedRun {
   const found = asked[index]

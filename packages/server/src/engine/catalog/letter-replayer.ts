@@ -31,6 +31,8 @@ export interface Replays {
   readonly settled: readonly HeldLetter[]
   /** Jobs of these are deleted. */
   readonly orphaned: readonly HeldLetter[]
+  /** Runs of these were tasks of workflow runs, which are rerun instead. */
+  readonly ofTasks: readonly HeldLetter[]
 }
 
 /** `input`: instead of that of the runs; undefined: theirs. */
@@ -42,7 +44,7 @@ export async function replayLetters(
   const { tx, ids, tags, tenantId } = parts
   const held = await tx.deadLetters.hold(runIds)
   const templates = await templatesOf(tx, held)
-  const open = held.filter(({ state }) => state === 'open')
+  const open = held.filter(({ state, workflowRunId }) => state === 'open' && workflowRunId === null)
   const wanted = open.flatMap((letter) => {
     const template = templates.get(letter.jobId)
     return template === undefined ? [] : [{ letter, template }]
@@ -74,6 +76,7 @@ export async function replayLetters(
     made,
     settled: held.filter(({ state }) => state !== 'open'),
     orphaned: open.filter(({ jobId }) => !templates.has(jobId)),
+    ofTasks: held.filter(({ state, workflowRunId }) => state === 'open' && workflowRunId !== null),
   }
 }
 

@@ -9,6 +9,7 @@ import type { NewRun, RunRecord } from '../../ports/catalog.ts'
 export function newRunRecord(run: NewRun, nowMs: number): RunRecord {
   const { id, template, queue, priority, source, scheduleId, scheduledForMs, dueAtMs, input } = run
   const { definition } = template
+  const { start } = run
   return {
     id,
     jobId: template.jobId,
@@ -17,7 +18,7 @@ export function newRunRecord(run: NewRun, nowMs: number): RunRecord {
     scheduleId,
     scheduledForMs,
     source,
-    state: 'pending',
+    state: start.kind === 'waiting' ? 'waiting_for_dependencies' : 'pending',
     reason: null,
     queue,
     priority,
@@ -26,7 +27,7 @@ export function newRunRecord(run: NewRun, nowMs: number): RunRecord {
     maxAttempts: definition.retry.maxAttempts,
     createdAtMs: nowMs,
     dueAtMs,
-    nextAttemptAtMs: dueAtMs,
+    nextAttemptAtMs: start.kind === 'waiting' ? null : dueAtMs,
     startByMs: run.startByMs,
     runDeadlineMs: run.runDeadlineMs,
     startedAtMs: null,
@@ -36,6 +37,9 @@ export function newRunRecord(run: NewRun, nowMs: number): RunRecord {
     cancelReason: null,
     replayOf: null,
     replayedAs: null,
+    dependsOn:
+      start.kind === 'waiting' ? start.runIds.toSorted().map((runId) => ({ runId, state: null })) : [],
+    rule: start.kind === 'waiting' ? start.rule : null,
     attemptList: [],
     attemptsEnded: 0,
     present: null,

@@ -6,6 +6,7 @@
 import type { Hint } from '../../ports/hints.ts'
 import type { RunCancels } from '../../ports/run-cancels.ts'
 import { backfillHint } from '../backfill-hints.ts'
+import { hintOfShard } from '../timer-hints.ts'
 
 /** How often it is looked again at runs that move on between two looks. */
 const mostLooks = 5
@@ -51,7 +52,7 @@ export async function cancelRuns(
   const schedules = canceled.length === 0 ? [] : await cancels.backfilledSchedules(canceled)
   const hints: Hint[] = [
     ...[...sessions].map((key) => ({ topic: 'cancel', key }) as const),
-    ...[...shards].map((shard) => ({ topic: 'timers', key: String(shard) }) as const),
+    ...[...shards].map(hintOfShard),
     ...schedules.map(backfillHint),
   ]
   return { canceled: canceled.length, asked: asked.length, missed: left, hints }

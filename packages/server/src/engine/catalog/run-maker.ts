@@ -7,7 +7,7 @@ import { BelfryError } from '@belfry/contract'
 import type { TagClock } from '../../domain/fair-queue.ts'
 import { type AskedLimits, limitsOf } from '../../domain/run-limits.ts'
 import { laneOf, routeOf } from '../../domain/route.ts'
-import type { NewRun, RunTemplate } from '../../ports/catalog.ts'
+import type { Dependencies, NewRun, RunTemplate } from '../../ports/catalog.ts'
 import type { Ids } from '../../ports/ids.ts'
 
 /** How long a time may be over and still be taken as meant. */
@@ -25,6 +25,8 @@ export interface WantedRun {
   readonly queue?: string | undefined
   readonly priority?: number | undefined
   readonly limits?: AskedLimits | undefined
+  /** Left out: it depends on no other run. */
+  readonly dependencies?: Dependencies | undefined
 }
 
 /**
@@ -88,17 +90,18 @@ export function makeRun(
     input: wanted.input,
     dueAtMs,
     ...limitsOf(template.definition, wanted.limits ?? {}, dueAtMs),
-    start:
-      dueAtMs > nowMs
-        ? { kind: 'delayed' }
-        : {
-            kind: 'ready',
-            tag: tags.next({
-              queue: laneOfRun(template, tenantId, queue),
-              tenantId,
-              weight: template.tenantWeight,
-              priority,
-            }),
-          },
+    start: startOf(dueAtMs > nowMs, wanted.dependencies, () =>
+      tags.next({
+        queue: laneOfRun(template, tenantId, queue),
+        tenantId,
+        weight: template.tenantWeight,
+        priority,
+      }),
+    ),
   }
+}
+
+function startOf(later: boolean, dependencies: Dependencies | undefined, tag: () => number): NewRun['start'] {
+  if (dependencies !== undefined) return { kind: 'waiting', ...dependencies }
+  return later ? { kind: 'delayed' } : { kind: 'ready', tag: tag() }
 }

@@ -10,6 +10,7 @@
  *   4. the effects are made known after the commit.
  */
 import type { EngineEvents } from '@belfry/contract'
+import { intervalsOf } from '../../domain/data-interval.ts'
 import type { FirePolicy, FireTimes, PlannedTime } from '../../domain/fire-policy.ts'
 import { type DecidedFire, planFire } from '../../domain/firing.ts'
 import { shardOf } from '../../domain/shard.ts'
@@ -52,12 +53,36 @@ export async function settleDue(
 ): Promise<Settled> {
   const { next: timer } = current
   if (timer === null || timer.scheduledForMs > parts.nowMs) return { schedule: current, effects: [] }
+  if (current.jobId === null) return settleWorkflow(tx, current, timer, parts)
   const template = await tx.runs.templateByJobId(current.jobId)
   // its job is gone, and with it what could run: there is nothing that a change could take away
   if (template === undefined) return { schedule: current, effects: [] }
   const fire = planFire(policyOf(current), parts.times(), timer, parts.nowMs)
   await parts.tags.ready([laneOfRun(template, parts.tenantId, undefined)])
   const result = await tx.schedules.settle(toFire(current, timer, fire, template, parts))
+  return { schedule: await tx.schedules.find(current.id), effects: effectsOf(result) }
+}
+
+/** The same of a schedule that runs a workflow, whose runs stand in no queue. */
+async function settleWorkflow(
+  tx: CatalogTx,
+  current: ScheduleRecord,
+  timer: PlannedTime,
+  { ids, nowMs, times: timesOf }: SettleParts,
+): Promise<Settled> {
+  const times = timesOf()
+  const fire = planFire(policyOf(current), times, timer, nowMs)
+  const result = await tx.schedules.settle({
+    scheduleId: current.id,
+    shard: shardOf(current.id),
+    gen: current.gen,
+    version: current.version,
+    target: 'workflow',
+    expectedDueAtMs: timer.dueAtMs,
+    next: fire.next,
+    plain: false,
+    occurrences: withRuns(fire.occurrences, ids, nowMs, () => 0, intervalsOf(fire, times)),
+  })
   return { schedule: await tx.schedules.find(current.id), effects: effectsOf(result) }
 }
 

@@ -13,6 +13,7 @@ const tags = [
   { name: 'access', description: 'Who calls, tenants and API keys' },
   { name: 'jobs', description: 'What is run, and how' },
   { name: 'schedules', description: 'When a job fires, and what became of each planned time' },
+  { name: 'workflows', description: 'Jobs that depend on each other' },
   { name: 'runs', description: 'Executions of a job and their attempts' },
   {
     name: 'workers',
@@ -124,13 +125,12 @@ const ifMatch = z
 
 /** The headers that a route reads, checked and documented; others pass. */
 function headersOf(route: Route): z.ZodType | undefined {
-  if (route.effect === 'create') return z.looseObject({ 'idempotency-key': idempotencyKey })
-  if (route.effect === 'change' && route.errors.includes('precondition_failed')) {
-    return z.looseObject({ 'if-match': ifMatch })
+  const named = {
+    ...(route.effect === 'create' ? { 'idempotency-key': idempotencyKey } : {}),
+    ...(route.errors.includes('precondition_failed') ? { 'if-match': ifMatch } : {}),
+    ...(route.media === 'text/event-stream' ? { 'last-event-id': logCursorSchema.optional() } : {}),
   }
-  if (route.media === 'text/event-stream')
-    return z.looseObject({ 'last-event-id': logCursorSchema.optional() })
-  return undefined
+  return Object.keys(named).length === 0 ? undefined : z.looseObject(named)
 }
 
 /** Fastify's schema of a contract route. */

@@ -129,8 +129,11 @@ async function held({
 
 /** No new ones come while the backfill is held; those that move on meanwhile are looked at again. */
 async function cancelItsRuns(tx: CatalogTx, id: string, after: (effect: Effect) => void): Promise<void> {
-  const { hints } = await cancelRuns(tx.cancels, await tx.backfills.aliveRunIds(id), undefined)
+  const { runIds, workflowRunIds } = await tx.backfills.aliveRuns(id)
+  const { hints } = await cancelRuns(tx.cancels, runIds, undefined)
   for (const hint of hints) after({ kind: 'hint', hint })
+  for (const runId of workflowRunIds) await tx.workflows.runs.requestCancel(runId)
+  if (workflowRunIds.length > 0) after({ kind: 'hint', hint: { topic: 'workflows', key: 'any' } })
 }
 
 const possible: Readonly<Record<'paused' | 'resumed' | 'canceled', string>> = {

@@ -9,7 +9,12 @@ import type { Replays } from '../../engine/catalog/letter-replayer.ts'
 import { replayLetters } from '../../engine/catalog/letter-replayer.ts'
 import { readPosition, writePosition } from '../../domain/letter-position.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
-import type { DeadLetterFilter, DeadLetterRecord, FoundLetters } from '../../ports/dead-letters.ts'
+import type {
+  DeadLetterFilter,
+  DeadLetterRecord,
+  FoundLetters,
+  HeldLetter,
+} from '../../ports/dead-letters.ts'
 import { readStep, refuseMore } from '../bulk.ts'
 import { makeCursor, readCursor } from '../cursor.ts'
 import { deadLetterView, groupsView, largestGroups, sampleOf, selectionView } from '../dead-letter-views.ts'
@@ -100,10 +105,10 @@ export const deadLetterEndpoints: LetterEndpoints = {
       )
       makeKnown(replays, after)
       const names = new Map(items.map(({ runId, jobName }) => [runId, jobName]))
-      const refused = replays.orphaned.map(({ runId }) => ({
-        runId,
-        message: jobDeleted(names.get(runId) ?? ''),
-      }))
+      const refused = [
+        ...replays.orphaned.map(({ runId }) => ({ runId, message: jobDeleted(names.get(runId) ?? '') })),
+        ...replays.ofTasks.map((letter) => ({ runId: letter.runId, message: ofTask(letter) })),
+      ]
       const nextCursor = lookedTo === null ? null : makeCursor(scope, writePosition(lookedTo))
       return { body: { replayed: replays.made.length, refused, nextCursor, preview: null } }
     },
@@ -200,6 +205,10 @@ function makeKnown({ made }: Replays, after: (effect: Effect) => void): void {
 const jobDeleted = (job: string): string =>
   `The job ${job} was deleted: make one of this name and run it with this input, or delete the dead letter.`
 
+const ofTask = ({ workflowRunId }: HeldLetter): string =>
+  `It is of a task of the workflow run ${workflowRunId ?? ''}; a run by itself would end outside of it: ` +
+  `rerun the workflow run instead (belfry workflow-run rerun ${workflowRunId ?? ''}).`
+
 /**
  * The run that a dead letter was replayed as, now or before. Throws `not_found` without a dead letter,
  * `invalid_state` where it cannot be replayed, or was with another input than is asked for now.
@@ -208,6 +217,8 @@ async function runOfReplay(tx: CatalogTx, runId: string, input: unknown, replays
   const [made] = replays.made
   if (made !== undefined) return storedRun(tx, made.run.id)
   const letter = await stored(tx, runId)
+  const [taken] = replays.ofTasks
+  if (taken !== undefined) throw new BelfryError('invalid_state', ofTask(taken))
   if (replays.orphaned.length > 0) throw new BelfryError('invalid_state', jobDeleted(letter.jobName))
   if (letter.replayedAs === null) {
     const fix = `run the job with its input instead (${letter.jobName})`

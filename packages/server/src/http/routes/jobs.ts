@@ -71,7 +71,8 @@ export const jobEndpoints: JobEndpoints = {
       checkIfMatch(ifMatch, job.version)
       const user = await tx.jobs.userOf(job.id)
       if (user !== undefined) {
-        const message = `The schedule "${user}" uses the job "${job.name}"; delete that schedule first.`
+        const [kind] = user.split(' ')
+        const message = `The ${user} uses the job "${job.name}"; delete that ${kind} first.`
         throw new BelfryError('in_use', message)
       }
       await tx.jobs.remove(job.id)

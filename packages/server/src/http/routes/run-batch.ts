@@ -4,7 +4,9 @@
  */
 import type { RunBatchResult, RunCreate, RunRefusal } from '@belfry/contract'
 import { BelfryError, runCreateSchema } from '@belfry/contract'
+import { dependencyFaults } from '../../engine/catalog/asked-dependencies.ts'
 import { askedRun } from '../../engine/catalog/asked-run.ts'
+import type { AskedWithin } from '../../engine/catalog/asked-run.ts'
 import type { AskedRun, EnqueuedRun } from '../../engine/catalog/enqueuer.ts'
 import type { CatalogTx, RunTemplate } from '../../ports/catalog.ts'
 import type { Endpoints } from '../endpoint.ts'
@@ -24,16 +26,17 @@ export const runBatchEndpoints: Pick<Endpoints, 'runBatch'> = {
       const { tx, tools, body } = call
       const within = { nowMs: await tx.nowMs(), retentionDays: tools.retentionDays }
       const template = templates(tx)
-      const judged: Judged[] = []
+      const first: Judged[] = []
       for (const [index, item] of body.items.entries()) {
         try {
           const create = checked(item)
-          judged.push({ asked: askedRun(await template(create.job), create, within), job: create.job })
+          first.push({ asked: askedRun(await template(create.job), create, within), job: create.job })
         } catch (error) {
           if (!(error instanceof BelfryError) || error.status >= 500) throw error
-          judged.push({ refused: ofItem(error, index) })
+          first.push({ refused: ofItem(error, index) })
         }
       }
+      const judged = await judgedByDependencies(tx, first, within)
       const refused = judged.flatMap((item) => ('refused' in item ? [item.refused] : []))
       if (body.atomic && refused.length > 0) throw together(refused)
       const good = judged.flatMap((item) => ('asked' in item ? [item.asked] : []))
@@ -41,6 +44,22 @@ export const runBatchEndpoints: Pick<Endpoints, 'runBatch'> = {
       return { body: answerOf(judged, results, made.length) }
     },
   },
+}
+
+/** The same, with those refused that depend on what is not there; one look for all. */
+async function judgedByDependencies(
+  tx: CatalogTx,
+  judged: readonly Judged[],
+  within: AskedWithin,
+): Promise<readonly Judged[]> {
+  const asked = judged.map((item) => ({
+    dependencies: 'asked' in item ? item.asked.dependencies : undefined,
+  }))
+  const faults = await dependencyFaults(tx.intake, asked, within)
+  return judged.map((item, index) => {
+    const fault = faults[index]
+    return fault === undefined ? item : { refused: ofItem(fault, index) }
+  })
 }
 
 /** Throws `invalid_request`. */

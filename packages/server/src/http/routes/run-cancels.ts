@@ -51,7 +51,7 @@ export const runCancelEndpoints: CancelEndpoints = {
 }
 
 function notCanceled(state: string): BelfryError {
-  return state === 'pending' || state === 'running'
+  return (cancelableStates as readonly string[]).includes(state)
     ? new BelfryError('serialization_conflict', 'The run keeps moving on; try again.')
     : new BelfryError('invalid_state', `The run has already ended (${state}). Nothing is left to cancel.`)
 }
@@ -75,7 +75,7 @@ async function cancelFilter(tx: CatalogTx, given: RunCancelMany['filter']): Prom
 const emptySelection: RunSelection = {
   count: 0,
   exact: true,
-  byState: { pending: 0, running: 0 },
+  byState: { waiting_for_dependencies: 0, pending: 0, running: 0 },
   byJob: [],
   sample: [],
 }
@@ -88,7 +88,11 @@ async function previewOf(tx: CatalogTx, filter: CancelFilter): Promise<RunSelect
   return {
     count: sumOf(tallies),
     exact: isWhole,
-    byState: { pending: inState('pending'), running: inState('running') },
+    byState: {
+      waiting_for_dependencies: inState('waiting_for_dependencies'),
+      pending: inState('pending'),
+      running: inState('running'),
+    },
     byJob: jobCounts(tallies),
     sample: sample.flatMap((run) => (run === undefined ? [] : [runSummaryView(run)])),
   }

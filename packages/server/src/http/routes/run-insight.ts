@@ -4,12 +4,11 @@
  * (engine/run-watcher.ts).
  */
 import { isTerminal, maxShownAttempts, parseLogCursor } from '@belfry/contract'
-import { heldRunWords } from '../../domain/gate/hold-words.ts'
 import type { RunRecord } from '../../ports/catalog.ts'
 import type { Endpoints } from '../endpoint.ts'
 import { followLog } from '../event-stream.ts'
+import { explainRunNow } from '../explain-run-now.ts'
 import { noSuch } from '../missing.ts'
-import { runExplanationView } from '../run-insight-views.ts'
 import { runView } from '../views.ts'
 
 const fromTheBegin = { attempt: 0, line: -1 }
@@ -44,16 +43,9 @@ export const runInsightEndpoints: Pick<Endpoints, 'runLogStream' | 'runWait' | '
   runExplain: {
     as: 'waiting',
     async answer({ params, within, watcher }) {
-      const { run, held, gathering } = await within(async (tx) => {
-        const run = await tx.runs.find(params.id, shown)
-        if (run?.state !== 'pending') return { run, held: undefined, gathering: undefined }
-        const gathering = await tx.runs.gathering(params.id)
-        return { run, gathering, held: await tx.limits.gateOf(params.id) }
-      })
-      if (run === undefined) throw noSuch('run', params.id)
-      const standing = isTerminal(run.state) ? undefined : await watcher.standing(params.id)
-      const now = { standing: standing ?? null, hold: held ? heldRunWords(held) : null }
-      return { body: runExplanationView(run, { ...now, gathering: gathering ?? null }) }
+      const body = await explainRunNow({ within, watcher }, params.id)
+      if (body === undefined) throw noSuch('run', params.id)
+      return { body }
     },
   },
 }

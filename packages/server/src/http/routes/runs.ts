@@ -2,6 +2,7 @@
  * Endpoints of runs: started on demand, listed, looked at. The state of a run follows from where it stands,
  * so nothing is written here but the places. Cancels: run-cancels.ts.
  */
+import { checkDependencies } from '../../engine/catalog/asked-dependencies.ts'
 import { askedRun } from '../../engine/catalog/asked-run.ts'
 import { wantedStart } from '../../engine/catalog/run-maker.ts'
 import type { Endpoints } from '../endpoint.ts'
@@ -12,6 +13,7 @@ import { storedRun } from '../stored-run.ts'
 import { takeRun } from '../take-runs.ts'
 import { attemptViews, runSummaryView, runView } from '../views.ts'
 import { wantedJob } from '../wanted-job.ts'
+import { wantedWorkflowRun } from '../wanted-workflow-run.ts'
 
 type RunEndpoints = Pick<Endpoints, 'runCreate' | 'runList' | 'runGet' | 'attemptList'>
 
@@ -30,7 +32,10 @@ export const runEndpoints: RunEndpoints = {
       const template = await tx.runs.templateByJobName(body.job)
       if (template === undefined) throw noSuchJob(body.job, await tx.jobs.names(suggestionLimit))
       const { retentionDays } = tools
-      return takeRun(call, askedRun(template, body, { nowMs, retentionDays }), nowMs)
+      const asked = askedRun(template, body, { nowMs, retentionDays })
+      if (asked.dependencies !== undefined)
+        await checkDependencies(tx.intake, [asked], { nowMs, retentionDays })
+      return takeRun(call, asked, nowMs)
     },
   },
   runList: {
@@ -45,6 +50,7 @@ export const runEndpoints: RunEndpoints = {
         jobId,
         scheduleId: filter.scheduleId,
         backfillId: filter.backfillId,
+        workflowRun: await wantedWorkflowRun(tx, filter),
         createdAfterMs: filter.createdAfter === undefined ? null : Date.parse(filter.createdAfter),
         createdBeforeMs: filter.createdBefore === undefined ? null : Date.parse(filter.createdBefore),
       }

@@ -19,6 +19,7 @@ import type { Endpoints } from '../endpoint.ts'
 import { noSuch, noSuchJob } from '../missing.ts'
 import { applied, held, heldAndSettled } from '../schedule-changes.ts'
 import { takeRun } from '../take-runs.ts'
+import { triggerWorkflow } from '../trigger-workflow.ts'
 
 type ActionEndpoints = Pick<
   Endpoints,
@@ -86,8 +87,9 @@ export const scheduleActionEndpoints: ActionEndpoints = {
       const { tx, tools, params, body } = call
       const schedule = await tx.schedules.find(params.id)
       if (schedule === undefined) throw noSuch('schedule', params.id)
+      if (schedule.jobId === null) return triggerWorkflow(call, schedule)
       const template = await tx.runs.templateByJobId(schedule.jobId)
-      if (template === undefined) throw noSuchJob(schedule.jobName, [])
+      if (template === undefined) throw noSuchJob(schedule.jobName ?? '', [])
       const nowMs = await tx.nowMs()
       const scheduledForMs = wantedNominal(body.scheduledFor, nowMs)
       const asked = {

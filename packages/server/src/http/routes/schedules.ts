@@ -3,17 +3,18 @@
  * engine/catalog/schedule-editor.ts; here it is read, locked, written and hinted. Pause, resume and the like
  * stand in schedule-actions.ts.
  */
-import type { ScheduleCreate } from '@belfry/contract'
+import type { ScheduleCreate, ScheduleUpdate } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
 import { recordedWhilePaused, recordUntil } from '../../engine/catalog/paused-span.ts'
 import { planEdit, planNewSchedule, ranBefore } from '../../engine/catalog/schedule-editor.ts'
+import { checkedRunInput } from '../../engine/catalog/workflow-input.ts'
 import { previewOf } from '../../engine/catalog/schedule-preview.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
-import type { ScheduleRecord, ScheduleSummaryRecord } from '../../ports/schedule-store.ts'
+import type { ScheduleRecord, ScheduleSummaryRecord, ScheduleTargetIds } from '../../ports/schedule-store.ts'
 import { readCursor, readInstantMs } from '../cursor.ts'
 import type { Endpoints, Tools } from '../endpoint.ts'
 import { checkSchedulable } from '../gathering-rules.ts'
-import { noSuch, noSuchJob } from '../missing.ts'
+import { noSuch, noSuchJob, noSuchWorkflow } from '../missing.ts'
 import { namedCalendars } from '../named-calendars.ts'
 import { cut, pageById } from '../page.ts'
 import { answered, applied, held, passedOver, settled, timerHint } from '../schedule-changes.ts'
@@ -46,8 +47,8 @@ export const scheduleEndpoints: ScheduleEndpoints = {
         const ran = await tx.schedules.ranUnderDeleted(body.name, first.scheduledForMs)
         if (ran) throw ranBefore(settings.spec, first.scheduledForMs, nowMs)
       }
-      const jobId = await jobOf(tx, tools, body, nowMs)
-      await tx.schedules.insert({ id, name: body.name, jobId, settings, first })
+      const { target, input } = await targetOf(tx, tools, body, nowMs)
+      await tx.schedules.insert({ id, name: body.name, target, settings: { ...settings, input }, first })
       after(timerHint(id))
       return { ...(await answered(tx, tools, id)), location: `/v1/schedules/${id}` }
     },
@@ -67,8 +68,8 @@ export const scheduleEndpoints: ScheduleEndpoints = {
   scheduleList: {
     as: 'tenant',
     async answer({ tx, tools, query, credential }) {
-      const { name, state, jobId } = query
-      const filter = { name, state, jobId }
+      const { name, state, jobId, workflowId } = query
+      const filter = { name, state, targetId: jobId ?? workflowId }
       const scope = { list: 'schedules', tenantId: credential.tenantId, filter }
       const nowMs = await tx.nowMs()
       const view = (schedule: ScheduleSummaryRecord) => scheduleSummaryView(schedule, tools.zones, nowMs)
@@ -85,6 +86,7 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       const nowMs = await tx.nowMs()
       const onRecord = await recordedWhilePaused(tx.schedules, before, nowMs)
       const moment = { zones: tools.zones, nowMs, calendars, onRecord }
+      await checkInputOf(tx, before, body)
       const draft = planEdit(before, body, moment)
       if (draft === undefined || (draft.timer.kind === 'keep' && isDelayed(before, moment.nowMs))) {
         return applied(call, before, draft)
@@ -133,6 +135,29 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       return { body }
     },
   },
+}
+
+/** Throws `invalid_request` where the workflow that it runs does not take the new input. */
+async function checkInputOf(tx: CatalogTx, { workflowName }: ScheduleRecord, { input }: ScheduleUpdate) {
+  if (workflowName === null || input === undefined) return
+  const workflow = await tx.workflows.holdByName(workflowName)
+  if (workflow !== undefined) checkedRunInput(workflow, input)
+}
+
+interface Target {
+  readonly target: ScheduleTargetIds
+  readonly input: ScheduleRecord['input']
+}
+
+/** What it runs; the input of a workflow is checked against its schema, and has its defaults put in. */
+async function targetOf(tx: CatalogTx, tools: Tools, body: ScheduleCreate, nowMs: number): Promise<Target> {
+  if (body.workflow === undefined) {
+    const jobId = await jobOf(tx, tools, body, nowMs)
+    return { target: { jobId, workflowId: null }, input: body.input }
+  }
+  const workflow = await tx.workflows.holdByName(body.workflow)
+  if (workflow === undefined) throw await noSuchWorkflow(tx, body.workflow)
+  return { target: { jobId: null, workflowId: workflow.id }, input: checkedRunInput(workflow, body.input) }
 }
 
 /** Id of the job that is named, or that is made of the inline handler under the name of the schedule. */

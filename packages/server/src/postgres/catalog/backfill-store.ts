@@ -57,8 +57,12 @@ export function createBackfillStore(tx: Transaction, tenantId: string): Backfill
     async cancelOfSchedule(scheduleId, reason) {
       await tx.query(statements.cancelBackfillsOfSchedule, [scheduleId, reason])
     },
-    aliveRunIds: async (id) =>
-      (await tx.query(statements.listAliveOfBackfill, [id])).map((row) => row.run_id),
+    async aliveRuns(id) {
+      const rows = await tx.query(statements.listAliveOfBackfill, [id])
+      const idsOf = (ofWorkflow: boolean) =>
+        rows.filter((row) => row.of_workflow === ofWorkflow).map((row) => row.run_id)
+      return { runIds: idsOf(false), workflowRunIds: idsOf(true) }
+    },
     timeRecords: async (scheduleId, scheduledForMs) =>
       (await tx.query(statements.readTimeRecords, [tenantId, scheduleId, scheduledForMs])).map(timeRecord),
     async insertExtraRun({ scheduleId, scheduledForMs, runId }) {

@@ -5,6 +5,7 @@
 import type { CancelableState } from '@belfry/contract'
 import { maxBulkCounted } from '@belfry/contract'
 import { remainingBefore } from '../../domain/chain-links.ts'
+import { dependencyShard, workflowShard } from '../../domain/shard.ts'
 import type { CancelFilter, RunCancels } from '../../ports/run-cancels.ts'
 import type { Transaction } from '../database.ts'
 import * as statements from '../statements/run-cancels.ts'
@@ -46,7 +47,10 @@ export function createCancelStore(tx: Transaction): RunCancels {
       const links = gone.map((row) => ({ runId: row.run_id, beforeRunId: row.after_run_id }))
       const scheduleIds = gone.map((row) => row.schedule_id)
       const rows = await tx.query(statements.closeChains, [canceledIds, remainingBefore(links), scheduleIds])
-      return { canceledIds, timerShards: [...new Set(rows.map(({ shard }) => shard))] }
+      const tasks = gone.some((row) => row.of_task) ? [workflowShard] : []
+      const told = gone[0]?.told_dependents === true ? [dependencyShard] : []
+      const shards = [...rows.map(({ shard }) => shard), ...tasks, ...told]
+      return { canceledIds, timerShards: [...new Set(shards)] }
     },
     async requestCancels(runIds) {
       const rows = await tx.query(statements.requestRunCancels, [runIds])

@@ -24,6 +24,7 @@ import { createScheduleStore } from './schedule-store.ts'
 import { createTenantStore } from './tenant-store.ts'
 import { msOf, only } from './values.ts'
 import { createWorkerCatalog } from './worker-catalog.ts'
+import { createWorkflowStore } from './workflow-store.ts'
 
 export function createPostgresCatalog(options: {
   db: Database
@@ -74,6 +75,7 @@ export function createPostgresCatalog(options: {
           explanations: createExplanationStore(tx),
           replans: createReplanRequests(tx),
           workers: createWorkerCatalog(tx),
+          workflows: createWorkflowStore(tx, access.tenantId),
         }
         return work(catalog)
       }),

@@ -154,5 +154,6 @@ function heldLetter(row: LockedLetterRow): HeldLetter {
     priority: row.own_priority ?? undefined,
     state: row.state as DeadLetterState,
     replayedAs: row.replayed_as,
+    workflowRunId: row.workflow_run_id,
   }
 }

@@ -40,7 +40,10 @@ export function createJobStore(tx: Transaction, tenantId: string): JobStore {
     async remove(id) {
       await tx.query(statements.removeJob, [id])
     },
-    userOf: async (id) => (await tx.query(statements.findJobUser, [id]))[0]?.name,
+    async userOf(id) {
+      const [user] = await tx.query(statements.findJobUser, [id])
+      return user && `${user.kind} "${user.name}"`
+    },
   }
 }
 

@@ -5,11 +5,13 @@
  */
 import type {
   AttemptOutcome,
+  Dependency,
   JobDefinition,
   JsonValue,
   RunReason,
   RunSource,
   RunState,
+  TriggerRule,
 } from '@belfry/contract'
 import { isTerminal, retryPolicySchema } from '@belfry/contract'
 import { routeOf } from '../../domain/route.ts'
@@ -31,6 +33,7 @@ import type { RunTemplateRow } from '../statements/jobs.ts'
 import { findJobIdByName, findRunTemplateById, findRunTemplateByName } from '../statements/jobs.ts'
 import type { AttemptJson, ListedRunRow, RunRow, RunSummaryRow } from '../statements/runs.ts'
 import * as statements from '../statements/runs.ts'
+import { listRunsOfWorkflowRun } from '../statements/task-runs.ts'
 import { storedDefinition } from './stored-definition.ts'
 import { isoOf, isoOrNull, lastId, msOf, msOrNull, only } from './values.ts'
 
@@ -48,8 +51,9 @@ export function createRunCatalog(tx: Transaction, tenantId: string): RunCatalog 
     async insert(run) {
       const { start } = run
       const common = runColumns(run, tenantId)
-      if (start.kind === 'delayed') return only(await tx.query(statements.insertDelayedRun, common))
-      return only(await tx.query(statements.insertReadyRun, [...common, start.tag]))
+      if (start.kind === 'ready')
+        return only(await tx.query(statements.insertReadyRun, [...common, start.tag]))
+      return only(await tx.query(statements.insertDelayedRun, common))
     },
     async find(id, { before, limit }) {
       const [row] = await tx.query(statements.findRun, [id, before, limit])
@@ -124,6 +128,10 @@ function listRows(tx: Transaction, page: PageRequest, filter: RunFilter): Promis
     // where every run that is met belongs to the page, no more of them are needed
     selects(filter) ? mostLooked : page.limit,
   ] as const
+  if (filter.workflowRun !== undefined) {
+    const { id, task } = filter.workflowRun
+    return tx.query(listRunsOfWorkflowRun, [...walk, id, task, jobId ?? null, states ?? null])
+  }
   if (backfillId !== undefined) {
     const wanted = [backfillId, scheduleId ?? null, jobId ?? null, states ?? null] as const
     return tx.query(statements.listRunsOfBackfill, [...walk, ...wanted])
@@ -152,7 +160,9 @@ function listRows(tx: Transaction, page: PageRequest, filter: RunFilter): Promis
 function selects(filter: RunFilter): boolean {
   const { states, jobId, scheduleId, backfillId, createdAfterMs, createdBeforeMs } = filter
   const rare = states !== undefined && !states.includes('succeeded')
-  const owners = [jobId, scheduleId, backfillId].filter((owner) => owner !== undefined).length
+  const owners = [jobId, scheduleId, backfillId, filter.workflowRun].filter(
+    (owner) => owner !== undefined,
+  ).length
   if (createdAfterMs !== null || createdBeforeMs !== null) return true
   return rare ? owners > 0 : states !== undefined || owners > 1
 }
@@ -209,6 +219,8 @@ function runRecord(row: RunRow): RunRecord {
     cancelReason: row.cancel_reason,
     replayOf: row.replay_of,
     replayedAs: row.replayed_as,
+    dependsOn: row.depends_on.map(([runId, state]) => ({ runId, state: state as Dependency['state'] })),
+    rule: row.rule as TriggerRule | null,
     attemptList: row.attempt_list.map(attemptRecord),
     attemptsEnded: row.attempts_ended,
     afterRunId: row.after_run_id,

@@ -8,6 +8,7 @@ import { routeOf } from '../../domain/route.ts'
 import { shardOf } from '../../domain/shard.ts'
 import type { Transaction } from '../database.ts'
 import * as dedupe from '../statements/dedupe.ts'
+import * as dependencies from '../statements/dependencies.ts'
 import * as gatherings from '../statements/gatherings.ts'
 import type { AlikeRunColumns, RunBatchColumns } from '../statements/run-batch.ts'
 import { insertAlikeRuns, insertRuns } from '../statements/run-batch.ts'
@@ -71,16 +72,27 @@ export function createRunIntake({ query, atEnd }: Intake, tenantId: string): Run
         noted.map(({ openedMs }) => openedMs),
       ])
     },
-    async insert(runs) {
-      const [first] = runs
-      if (first === undefined) return []
-      if (runs.length === 1 && first.gathers === undefined)
-        return insertOne({ query, atEnd }, first, tenantId)
-      if (!runs.every((run) => isAlike(run, first))) return insertAny(query, runs, tenantId)
-      await insertAlike({ query, atEnd }, alikeOf(runs, first), tenantId)
-      return []
+    async knownRuns(ids) {
+      return new Set((await query(dependencies.findKnownRuns, [ids])).map((row) => row.id))
+    },
+    async insert(all) {
+      const waiting = all.filter(isWaiting)
+      if (waiting.length > 0)
+        await query(dependencies.insertWaitingRuns, [...waitingColumns(waiting, tenantId)])
+      const runs = waiting.length === 0 ? all : all.filter((run) => !isWaiting(run))
+      return insertPlaced({ query, atEnd }, runs, tenantId)
     },
   }
+}
+
+/** Those that depend on no other. */
+async function insertPlaced(intake: Intake, runs: readonly NewRun[], tenantId: string): Promise<number[]> {
+  const [first] = runs
+  if (first === undefined) return []
+  if (runs.length === 1 && first.gathers === undefined) return insertOne(intake, first, tenantId)
+  if (!runs.every((run) => isAlike(run, first))) return insertAny(intake.query, runs, tenantId)
+  await insertAlike(intake, alikeOf(runs, first), tenantId)
+  return []
 }
 
 const keyColumns = (keys: readonly DedupeKey[]): [string[], string[]] => [
@@ -96,7 +108,7 @@ async function insertOne({ query, atEnd }: Intake, run: NewRun, tenantId: string
   const { start, template } = run
   const columns = runColumns(run, tenantId)
   const leaves = atEnd !== undefined && !template.limited
-  if (start.kind === 'delayed') {
+  if (start.kind !== 'ready') {
     if (leaves) atEnd(insertDelayedRun, columns)
     else await query(insertDelayedRun, columns)
     return [shardOf(run.id)]
@@ -172,6 +184,35 @@ async function insertAlike({ query, atEnd }: Intake, runs: AlikeRuns, tenantId: 
   if (last === undefined) return
   if (atEnd !== undefined && !runs.template.limited) atEnd(insertAlikeRuns, last)
   else await query(insertAlikeRuns, last)
+}
+
+type WaitingRun = NewRun & { readonly start: { readonly kind: 'waiting' } }
+
+const isWaiting = (run: NewRun): run is WaitingRun => run.start.kind === 'waiting'
+
+/** Runs that depend on others, and with each of those a row. */
+function waitingColumns(runs: readonly WaitingRun[], tenantId: string) {
+  const of = <T>(value: (run: WaitingRun) => T): T[] => runs.map(value)
+  const links = runs.flatMap(({ id, start: { runIds, rule } }) =>
+    runIds.map((runId) => ({ id, runId, rule })),
+  )
+  return [
+    of(({ id }) => id),
+    of(({ template }) => template.jobId),
+    of(({ template }) => template.jobVersion),
+    of(({ queue }) => queue),
+    of(({ template }) => routeOf(template.definition.handler, tenantId)),
+    of(({ priority }) => priority),
+    of(({ template }) => template.definition.attemptTimeoutMs),
+    of(({ input }) => jsonOrNull(input)),
+    of(({ dueAtMs }) => isoOf(dueAtMs)),
+    of(({ startByMs }) => isoOrNull(startByMs)),
+    of(({ runDeadlineMs }) => isoOrNull(runDeadlineMs)),
+    of(({ start }) => start.rule),
+    links.map(({ id }) => id),
+    links.map(({ runId }) => runId),
+    links.map(({ rule }) => rule),
+  ] as const
 }
 
 const jsonOrNull = (input: NewRun['input']): string | null =>

@@ -19,11 +19,12 @@ import type {
   ScheduleSummaryRecord,
 } from '../../ports/schedule-store.ts'
 import type { Transaction } from '../database.ts'
-import { toFireColumns, toFireResult } from '../fire-rows.ts'
+import { intervalColumn, toFireColumns, toFireResult } from '../fire-rows.ts'
 import { holdBackfillsOfSchedule } from '../statements/backfills.ts'
 import { dropScheduleCalendars, insertScheduleCalendars } from '../statements/calendars.ts'
 import type { OccurrenceRow, ScheduleRow, ScheduleSummaryRow } from '../statements/schedules.ts'
 import { settleTimer } from '../statements/fire.ts'
+import { letWorkflowRunsGo, settleWorkflowTimer } from '../statements/fire-workflows.ts'
 import { letChainGo } from '../statements/followers.ts'
 import * as statements from '../statements/schedules.ts'
 import { readDefinitions } from './calendar-store.ts'
@@ -67,9 +68,9 @@ function readingSide(tx: Transaction, shelf: CalendarShelf): Pick<ScheduleStore,
       }
       return schedule
     },
-    async list({ beforeId, limit }, { name, state, jobId }) {
-      const look = state === undefined && jobId === undefined ? limit : mostLooked
-      const wanted = [beforeId ?? lastId, limit, state ?? null, jobId ?? null, look] as const
+    async list({ beforeId, limit }, { name, state, targetId }) {
+      const look = state === undefined && targetId === undefined ? limit : mostLooked
+      const wanted = [beforeId ?? lastId, limit, state ?? null, targetId ?? null, look] as const
       const rows =
         name === undefined
           ? await tx.query(statements.listSchedules, wanted)
@@ -107,10 +108,12 @@ function readingSide(tx: Transaction, shelf: CalendarShelf): Pick<ScheduleStore,
 
 function writingSide(tx: Transaction, dataVersion: string | null): Omit<ScheduleStore, Reading> {
   return {
-    async insert({ id, name, jobId, settings, first: { scheduledForMs, dueAtMs } }) {
+    async insert({ id, name, target, settings, first: { scheduledForMs, dueAtMs } }) {
       const taken = `A schedule named "${name}" exists; choose another name or change that schedule.`
       const times = [isoOf(scheduledForMs), isoOf(dueAtMs)] as const
-      const write = tx.query(statements.insertSchedule, [id, ...columnsOf(settings), name, jobId, ...times])
+      const { jobId, workflowId } = target
+      const placed = [name, jobId, ...times, workflowId] as const
+      const write = tx.query(statements.insertSchedule, [id, ...columnsOf(settings), ...placed])
       await refusingTaken('schedule_name', taken, write)
       if (settings.calendars.length === 0) return
       await tx.query(insertScheduleCalendars, placedCalendars(id, settings))
@@ -136,13 +139,18 @@ function writingSide(tx: Transaction, dataVersion: string | null): Omit<Schedule
       await tx.query(statements.removeSchedule, [id])
     },
     async settle(fire) {
-      const [row] = await tx.query(settleTimer, [...toFireColumns([fire]), dataVersion])
+      const columns = [...toFireColumns([fire]), dataVersion] as const
+      const [row] =
+        fire.target === 'workflow'
+          ? await tx.query(settleWorkflowTimer, [...columns, intervalColumn([fire])])
+          : await tx.query(settleTimer, [...columns])
       const result = toFireResult(row)
       if (result.movedScheduleIds.length > 0) return result
       throw new BelfryError('serialization_conflict', 'The schedule was changed just now; try again.')
     },
     async letWaitingGo(id) {
       const rows = await tx.query(letChainGo, [id])
+      await tx.query(letWorkflowRunsGo, [id])
       return { shards: [...new Set(rows.map(({ shard }) => shard))] }
     },
   }
@@ -218,6 +226,8 @@ function summaryRecord(row: ScheduleSummaryRow, useOf: UseOf): ScheduleSummaryRe
     description: row.description,
     jobId: row.job_id,
     jobName: row.job_name,
+    workflowId: row.workflow_id,
+    workflowName: row.workflow_name,
     spec: readStoredSpec(row.spec) ?? { unreadable: row.spec },
     zone: row.zone,
     zoneDataVersion: row.zone_data_version,
@@ -259,7 +269,8 @@ function occurrenceRecord(row: OccurrenceRow): OccurrenceRecord {
     reason: row.reason as OccurrenceReason | null,
     detail: row.detail,
     missedCount: row.missed_count,
-    runId: row.run_id,
+    runId: row.of_workflow ? null : row.run_id,
+    workflowRunId: row.of_workflow ? row.run_id : null,
     laterRunIds: row.later_run_ids,
     dueAtMs: msOf(row.due_at),
     firedAtMs: msOf(row.fired_at),

@@ -58,17 +58,21 @@ export type BackfillRow = {
 }
 
 /**
- * How a run ended whose `extra_run` is `e`: null while it waits or runs. OFFSET 0 keeps each look-up a
- * look-up by key, whatever the statistics say.
+ * How a run, or workflow run, ended whose `extra_run` is `e`: null while it waits or runs. OFFSET 0 keeps
+ * each look-up a look-up by key, whatever the statistics say.
  */
 export const itsEnd = `
 CROSS JOIN LATERAL (
   SELECT CASE
     WHEN (SELECT tenant_id FROM belfry.ready WHERE run_id = e.run_id) = e.tenant_id THEN NULL
     WHEN (SELECT tenant_id FROM belfry.delayed WHERE run_id = e.run_id) = e.tenant_id THEN NULL
+    WHEN (SELECT tenant_id FROM belfry.workflow_progress WHERE workflow_run_id = e.run_id) = e.tenant_id
+      THEN NULL
     ELSE coalesce((SELECT past.run_state FROM belfry.attempt AS past
                    WHERE past.run_id = e.run_id AND past.tenant_id = e.tenant_id
-                     AND past.run_state IS NOT NULL LIMIT 1), 'unknown')
+                     AND past.run_state IS NOT NULL LIMIT 1),
+                  (SELECT run.state FROM belfry.workflow_run AS run
+                   WHERE run.id = e.run_id AND run.tenant_id = e.tenant_id), 'unknown')
     END AS ended_as
   OFFSET 0
 ) AS its`
@@ -180,11 +184,11 @@ SET state = 'canceled', reason = $2, version = version + 1, ended_at = belfry.no
 WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 AND ended_at IS NULL`,
 )
 
-/** Runs of it that wait or run. */
-export const listAliveOfBackfill = statement<{ run_id: string }, [id: string]>(
+/** Runs of it that wait or run, or workflow runs. */
+export const listAliveOfBackfill = statement<{ run_id: string; of_workflow: boolean }, [id: string]>(
   'backfill_list_alive',
   `
-SELECT e.run_id
+SELECT e.run_id, (SELECT workflow_id IS NOT NULL FROM belfry.schedule WHERE id = e.schedule_id) AS of_workflow
 FROM belfry.extra_run AS e ${itsEnd}
 WHERE e.tenant_id = belfry.tenant_id() AND e.backfill_id = $1 AND e.ended_as IS NULL AND its.ended_as IS NULL
 ORDER BY e.run_id`,
@@ -214,6 +218,7 @@ SELECT wanted.ms AS scheduled_ms, o.recorded IS NOT NULL AS recorded, runs.newes
        CASE WHEN NOT runs.alive THEN coalesce(
          (SELECT past.run_state FROM belfry.attempt AS past
           WHERE past.run_id = runs.newest AND past.tenant_id = $1 AND past.run_state IS NOT NULL LIMIT 1),
+         (SELECT run.state FROM belfry.workflow_run AS run WHERE run.id = runs.newest AND run.tenant_id = $1),
          (SELECT nullif(e.ended_as, 'unknown') FROM belfry.extra_run AS e
           WHERE e.schedule_id = $2 AND e.scheduled_for = wanted.at AND e.run_id = runs.newest))
        END AS ended_as
@@ -227,7 +232,9 @@ CROSS JOIN LATERAL (
   SELECT (array_agg(r.run_id ORDER BY r.run_id DESC))[1] AS newest, count(*) AS number,
          bool_or(coalesce(
            (SELECT tenant_id = $1 FROM belfry.ready WHERE run_id = r.run_id),
-           (SELECT tenant_id = $1 FROM belfry.delayed WHERE run_id = r.run_id), false)) AS alive
+           (SELECT tenant_id = $1 FROM belfry.delayed WHERE run_id = r.run_id),
+           (SELECT tenant_id = $1 FROM belfry.workflow_progress WHERE workflow_run_id = r.run_id),
+           false)) AS alive
   FROM (
     SELECT o.run_id WHERE o.run_id IS NOT NULL
     UNION

@@ -212,6 +212,7 @@ export type LockedLetterRow = {
   own_priority: number | null
   state: string
   replayed_as: string | null
+  workflow_run_id: string | null
 }
 
 /**
@@ -230,7 +231,8 @@ WITH held AS MATERIALIZED (
     WHERE tenant_id = belfry.tenant_id() AND dead_letter.run_id = wanted.run_id FOR UPDATE
   ) AS mine
 )
-SELECT held.run_id, held.job_id, held.state, held.replayed_as, r.schedule_id, r.scheduled_for,
+SELECT held.run_id, held.job_id, held.state, held.replayed_as, r.workflow_run_id, r.schedule_id,
+       r.scheduled_for,
        whole.input IS NOT NULL AS has_input, whole.input,
        nullif(r.queue, v.definition ->> 'queue') AS own_queue,
        nullif(r.priority, (v.definition ->> 'priority')::smallint) AS own_priority

@@ -102,7 +102,9 @@ WITH gone AS (
 ), history AS (${historyOf('gone')}
 )
 SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
-       run_id, tenant_id, job_id, queue, reason, after_run_id, schedule_id, NULL AS timer_shards
+       run_id, tenant_id, job_id, queue, reason, after_run_id, schedule_id,
+       (SELECT CASE WHEN belfry.tell_dependents(array_agg(run_id)) THEN '{-2}'::smallint[] END FROM gone
+        WHERE followed) AS timer_shards
 FROM gone`,
   byIndex,
 )

@@ -92,7 +92,7 @@ export type ExplainedRunRow = {
   finished_at: Date | null
 }
 
-/** How runs stand; those whose history is gone are left out. */
+/** How runs stand, or workflow runs; those whose history is gone are left out. */
 export const explainedRuns = statement<ExplainedRunRow, [ids: readonly string[]]>(
   'explained_runs',
   `
@@ -101,6 +101,16 @@ SELECT r.id, r.source, derived.state, past.reason,
 FROM unnest($1::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
   SELECT * FROM belfry.run WHERE tenant_id = belfry.tenant_id() AND id = wanted.id OFFSET 0
-) r ${itsPlace}`,
+) r ${itsPlace}
+UNION ALL
+SELECT run.id, run.source,
+       CASE WHEN run.state IS NOT NULL THEN run.state
+            WHEN p.waits OR (p.gate IS NOT NULL AND p.admitted_at IS NULL) THEN 'pending' ELSE 'running' END,
+       NULL, run.created_at, run.ended_at
+FROM unnest($1::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (
+  SELECT * FROM belfry.workflow_run WHERE tenant_id = belfry.tenant_id() AND id = wanted.id OFFSET 0
+) run
+LEFT JOIN belfry.workflow_progress p ON p.workflow_run_id = run.id`,
   byIndex,
 )

@@ -59,14 +59,7 @@ CROSS JOIN LATERAL (
 
 export type PausedRow = { readonly id: string; readonly tenant_id: string; readonly failures: number }
 
-/**
- * Pauses those of which the last ended runs, as many as the limit says, all failed. Runs that are alive are
- * passed over, the newest 1,200 runs at most: 1,000 can wait (overlap buffer_all). A planned time that was
- * due and unfired is left for the resume to put on record, by `paused_from`.
- */
-export const pauseFailing = statement<PausedRow, [scheduleIds: readonly string[]]>(
-  'belfry_pause_failing',
-  `
+const pausing = (looked: string): string => `
 WITH failing AS MATERIALIZED (
   SELECT limited.id, limited.failures
   FROM unnest($1::uuid[]) AS given (id)
@@ -80,17 +73,7 @@ WITH failing AS MATERIALIZED (
     SELECT count(*) AS failed
     FROM (
       SELECT looked.run_state
-      FROM (
-        SELECT run.id, ended.run_state
-        FROM belfry.run
-        LEFT JOIN LATERAL (
-          SELECT run_state FROM belfry.attempt
-          WHERE run_id = run.id AND run_state IS NOT NULL LIMIT 1
-        ) AS ended ON true
-        WHERE run.tenant_id = limited.tenant_id AND run.schedule_id = limited.id
-          AND run.id >= belfry.uuid_floor(limited.since - interval '1 hour')
-          AND run.created_at >= limited.since AND run.source = 'schedule'
-        ORDER BY run.id DESC LIMIT 1200
+      FROM (${looked}
       ) AS looked
       WHERE looked.run_state IS NOT NULL
       ORDER BY looked.id DESC LIMIT limited.failures
@@ -111,6 +94,46 @@ WITH failing AS MATERIALIZED (
 ), stopped AS (
   DELETE FROM belfry.timer WHERE schedule_id = ANY (ARRAY(SELECT id FROM paused))
 )
-SELECT id, tenant_id, failures FROM paused`,
+SELECT id, tenant_id, failures FROM paused`
+
+/** Runs `run` of the schedule `limited` since it counts. */
+const counted = `run.tenant_id = limited.tenant_id AND run.schedule_id = limited.id
+          AND run.id >= belfry.uuid_floor(limited.since - interval '1 hour')
+          AND run.created_at >= limited.since AND run.source = 'schedule'
+        ORDER BY run.id DESC LIMIT 1200`
+
+/**
+ * Pauses those of which the last ended runs, as many as the limit says, all failed. Runs that are alive are
+ * passed over, the newest 1,200 runs at most: 1,000 can wait (overlap buffer_all). A planned time that was
+ * due and unfired is left for the resume to put on record, by `paused_from`.
+ */
+export const pauseFailing = statement<PausedRow, [scheduleIds: readonly string[]]>(
+  'belfry_pause_failing',
+  pausing(`
+        SELECT run.id, ended.run_state
+        FROM belfry.run
+        LEFT JOIN LATERAL (
+          SELECT run_state FROM belfry.attempt
+          WHERE run_id = run.id AND run_state IS NOT NULL LIMIT 1
+        ) AS ended ON true
+        WHERE ${counted}`),
+  byIndex,
+)
+
+/** The same of schedules that run workflows. */
+export const pauseFailingWorkflows = statement<PausedRow, [scheduleIds: readonly string[]]>(
+  'belfry_pause_failing_workflows',
+  pausing(`
+        SELECT run.id, run.state AS run_state FROM belfry.workflow_run AS run WHERE ${counted}`),
+  byIndex,
+)
+
+/** Timers, locked in the order of their ids. */
+export const lockTimersOf = statement<unknown, [scheduleIds: readonly string[]]>(
+  'belfry_lock_timers_of',
+  `
+SELECT 1
+FROM (SELECT id FROM unnest($1::uuid[]) AS given (id) ORDER BY id) AS wanted
+CROSS JOIN LATERAL (SELECT 1 FROM belfry.timer WHERE schedule_id = wanted.id FOR UPDATE) AS locked`,
   byIndex,
 )

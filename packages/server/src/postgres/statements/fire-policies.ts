@@ -133,7 +133,7 @@ const members = `
     FROM (SELECT * FROM member ORDER BY run_id) AS member
     CROSS JOIN LATERAL (
       SELECT ready.run_id, ready.tenant_id, ready.job_id, ready.queue, ready.session_id, ready.claimed_at,
-             ready.attempt, ready.lease_epoch, ready.slotted
+             ready.attempt, ready.lease_epoch, ready.slotted, ready.followed
       FROM belfry.ready WHERE ready.run_id = member.run_id
       FOR UPDATE
     ) AS locked
@@ -144,7 +144,8 @@ const members = `
       SELECT * FROM member WHERE run_id NOT IN (SELECT run_id FROM alive_ready) ORDER BY run_id
     ) AS member
     CROSS JOIN LATERAL (
-      SELECT delayed.run_id, delayed.tenant_id, delayed.job_id, delayed.queue, delayed.lease_epoch
+      SELECT delayed.run_id, delayed.tenant_id, delayed.job_id, delayed.queue, delayed.lease_epoch,
+             delayed.followed
       FROM belfry.delayed WHERE delayed.run_id = member.run_id
       FOR UPDATE
     ) AS locked
@@ -161,10 +162,10 @@ const displacing = `
     SELECT alive.*, acting.overlap = 'terminate_other' OR alive.session_id IS NULL AS ends
     FROM (
       SELECT schedule_id, run_id, tenant_id, job_id, queue, session_id, claimed_at, attempt, lease_epoch,
-             slotted, true AS in_ready
+             slotted, followed, true AS in_ready
       FROM alive_ready
       UNION ALL
-      SELECT schedule_id, run_id, tenant_id, job_id, queue, NULL, NULL, 0, lease_epoch, false, false
+      SELECT schedule_id, run_id, tenant_id, job_id, queue, NULL, NULL, 0, lease_epoch, false, followed, false
       FROM alive_delayed
     ) AS alive
     JOIN acting ON acting.schedule_id = alive.schedule_id

@@ -52,7 +52,7 @@ export interface FireRow {
     number,
     'ran' | 'skipped' | 'missed',
     string | null,
-    string,
+    string | null,
     number,
     boolean,
     OccurrenceReason | null,
@@ -71,6 +71,8 @@ export interface FireRow {
     number | null,
     boolean,
   ])[]
+  /** Runs depend on some that were ended. */
+  readonly told_dependents?: boolean | null
 }
 
 /** Columns of timers, then of occurrences, one array each. Times are epoch ms. */
@@ -97,9 +99,9 @@ export type FireColumns = [
  * Release of the zone data that the next times were computed with. Where a schedule names a newer one, it is
  * put back to this, so that a replan finds it (replanning.ts). Null: not told.
  */
-type DataVersion = [dataVersion: string | null]
+export type DataVersion = [dataVersion: string | null]
 
-type HeldTerms = [
+export type HeldTerms = [
   nodeId: string,
   shards: readonly number[],
   terms: readonly number[],
@@ -107,7 +109,7 @@ type HeldTerms = [
   toleranceMs: number,
 ]
 
-const held = `
+export const held = `
   held AS MATERIALIZED (
     SELECT term.shard
     FROM belfry.shard_term AS term
@@ -118,14 +120,14 @@ const held = `
     FOR KEY SHARE OF term
   ),`
 
-const inTerm = `
+export const inTerm = `
         AND timer.due_at = to_timestamp(wanted.due_ms / 1000)
         AND timer.due_at <= belfry.now()
         AND to_timestamp(wanted.last_due_ms / 1000) <= belfry.now()
         AND abs(extract(epoch FROM belfry.now())::float8 * 1000 - $20::float8) <= $21::float8
         AND timer.shard = ANY(ARRAY(SELECT shard FROM held))`
 
-const found = (guard: string): string => `
+export const found = (guard: string): string => `
   found AS MATERIALIZED (
     SELECT locked.schedule_id, locked.tenant_id, locked.last_run_id, wanted.version,
            to_timestamp(wanted.next_scheduled_ms / 1000) AS next_scheduled_for,
@@ -157,7 +159,7 @@ const duePlain = `
   ),`
 
 /** The planned times as given; `due_at` may be ahead only where a request fires early. */
-const given = `
+export const given = `
     unnest($8::uuid[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::text[], $14::bigint[],
            $15::uuid[], $16::float8[])
       AS o (schedule_id, scheduled_ms, due_ms, outcome, reason, detail, missed_count, run_id, tag)`
@@ -222,7 +224,7 @@ const fatePlain = `
     LEFT JOIN last_started ON last_started.schedule_id = due.schedule_id
   ),`
 
-const fateWithPolicies = `
+export const fateWithPolicies = `
   fate AS MATERIALIZED (
     SELECT due.schedule_id, due.next_scheduled_for, due.next_due_at, due.behind,
            due.next_due_at IS NULL OR coalesce(coalesce(tally.runs, 0) >= due.runs_left, false) AS ends,
@@ -234,7 +236,7 @@ const fateWithPolicies = `
       ON tally.schedule_id = due.schedule_id
   ),`
 
-const settled = (dataVersion: string): string => `
+export const settled = (dataVersion: string): string => `
   moved AS (
     UPDATE belfry.timer
     SET due_at = fate.next_due_at,
@@ -270,7 +272,7 @@ interface Answered {
   readonly displaced: string
 }
 
-const answer = ({ heldShards, waits, places, displaced }: Answered): string => `
+export const answer = ({ heldShards, waits, places, displaced }: Answered): string => `
   SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
          ${heldShards} AS held,
          (SELECT coalesce(json_agg(schedule_id), '[]') FROM due) AS moved,
@@ -288,7 +290,7 @@ const answer = ({ heldShards, waits, places, displaced }: Answered): string => `
          ${displaced}
 `
 
-const heldShards = 'ARRAY(SELECT shard FROM held)'
+export const heldShards = 'ARRAY(SELECT shard FROM held)'
 
 /** Fires timers of schedules that skip or allow and have no limit of runs. */
 export const fireTimers = statement<FireRow, [...FireColumns, ...HeldTerms, ...DataVersion]>(
@@ -319,6 +321,8 @@ const withOthers = {
             displaced.run_id, displaced.tenant_id, displaced.job_id, displaced.queue, displaced.attempt,
             displaced.session_id, extract(epoch FROM displaced.claimed_at) * 1000, displaced.ends)), '[]')
           FROM displaced) AS displaced,
+         (SELECT belfry.tell_dependents(array_agg(run_id)) FROM displaced
+          WHERE ends AND followed) AS told_dependents,
          ${freeSlots('(SELECT * FROM displaced WHERE ends) AS gone')}`,
 }
 
@@ -332,7 +336,7 @@ export const fireTimersWithPolicies = statement<FireRow, [...FireColumns, ...Hel
 )
 
 /** The transaction holds the timer since before it was read. */
-const inHand = `
+export const inHand = `
         AND timer.tenant_id = belfry.tenant_id()`
 
 /** Fires a timer for its tenant, also before its due instant where a delay puts that off. */

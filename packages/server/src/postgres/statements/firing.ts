@@ -25,9 +25,10 @@ export interface PlanRow {
   readonly run_limit: number | null
   readonly sleep_until_ms: number | null
   readonly sleep_reason: string | null
-  readonly queue: string
-  readonly handler: string
-  readonly priority: number
+  /** Null of a schedule that runs a workflow. */
+  readonly queue: string | null
+  readonly handler: string | null
+  readonly priority: number | null
   readonly weight: number
 }
 
@@ -42,7 +43,7 @@ export const schedulePlans = statement<PlanRow, [scheduleIds: readonly string[]]
          (extract(epoch FROM s.sleep_until) * 1000)::float8 AS sleep_until_ms,
          j.queue, j.handler, j.priority, t.weight, s.on_excluded, ${calendarsOf('s')} AS calendars
   FROM belfry.schedule AS s
-  JOIN belfry.job AS j ON j.id = s.job_id AND j.tenant_id = s.tenant_id
+  LEFT JOIN belfry.job AS j ON j.id = s.job_id AND j.tenant_id = s.tenant_id
   JOIN belfry.tenant AS t ON t.id = s.tenant_id
   WHERE s.id = ANY($1::uuid[]) AND s.deleted_at IS NULL
   `,
@@ -107,7 +108,7 @@ export const releaseDelayed = statement<
     SELECT retrying.*
     FROM (SELECT DISTINCT after_run_id FROM looked WHERE waits AND displaces) AS wanted
     CROSS JOIN LATERAL (
-      SELECT delayed.run_id, delayed.tenant_id, delayed.lease_epoch
+      SELECT delayed.run_id, delayed.tenant_id, delayed.lease_epoch, delayed.followed
       FROM belfry.delayed
       WHERE delayed.run_id = wanted.after_run_id AND delayed.after_run_id IS NULL AND delayed.attempt > 0
       FOR UPDATE SKIP LOCKED
@@ -182,6 +183,7 @@ export const releaseDelayed = statement<
   )
   SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
          (SELECT coalesce(json_agg(run_id), '[]') FROM released) AS released,
+         (SELECT belfry.tell_dependents(array_agg(run_id)) FROM displaced WHERE followed) AS told_dependents,
          (SELECT coalesce(json_agg(run_id), '[]') FROM due WHERE waits AND NOT far) AS put_off,
          (SELECT coalesce(json_agg(DISTINCT queue), '[]') FROM released) AS queues,
          (SELECT coalesce(

@@ -65,8 +65,9 @@ WITH j AS (
 SELECT ${columns} FROM j`,
 )
 
+/** A workflow's own jobs change with it alone. */
 const one = `SELECT ${columns} FROM belfry.job j
-WHERE j.tenant_id = belfry.tenant_id() AND j.id = $1 AND j.deleted_at IS NULL`
+WHERE j.tenant_id = belfry.tenant_id() AND j.id = $1 AND j.deleted_at IS NULL AND j.workflow_id IS NULL`
 
 /** A job that was not deleted. */
 export const findJob = statement<JobRow, [id: string]>('job_find', one)
@@ -87,7 +88,8 @@ const listed = (name: string) => `
 SELECT j.id, j.name, j.description, j.version, j.paused_at, j.paused_reason, j.created_at, j.updated_at,
        j.definition #- '{handler,body}' #- '{handler,headers}' AS definition
 FROM belfry.job j
-WHERE j.tenant_id = belfry.tenant_id() AND j.id < $1 AND j.deleted_at IS NULL ${name}
+WHERE j.tenant_id = belfry.tenant_id() AND j.id < $1 AND j.deleted_at IS NULL AND j.workflow_id IS NULL
+  ${name}
 ORDER BY j.id DESC LIMIT $2`
 
 /** Newest first, a page at a time, without what may be large. */
@@ -104,7 +106,8 @@ export const listJobNames = statement<{ name: string }, [limit: number]>(
   'job_names',
   `
 SELECT name FROM belfry.job
-WHERE tenant_id = belfry.tenant_id() AND deleted_at IS NULL ORDER BY id DESC LIMIT $1`,
+WHERE tenant_id = belfry.tenant_id() AND deleted_at IS NULL AND workflow_id IS NULL
+ORDER BY id DESC LIMIT $1`,
 )
 
 /** Deletes in name only: runs go on naming the job and its versions. */
@@ -115,12 +118,17 @@ UPDATE belfry.job SET deleted_at = belfry.now(), updated_at = belfry.now()
 WHERE tenant_id = belfry.tenant_id() AND id = $1`,
 )
 
-/** A schedule that still uses the job; one is enough to refuse its deletion. */
-export const findJobUser = statement<{ name: string }, [id: string]>(
+/** A schedule or a workflow that still uses the job; one is enough to refuse its deletion. */
+export const findJobUser = statement<{ name: string; kind: 'schedule' | 'workflow' }, [id: string]>(
   'job_user',
   `
-SELECT name FROM belfry.schedule
-WHERE tenant_id = belfry.tenant_id() AND job_id = $1 AND deleted_at IS NULL LIMIT 1`,
+(SELECT name, 'schedule' AS kind FROM belfry.schedule
+ WHERE tenant_id = belfry.tenant_id() AND job_id = $1 AND deleted_at IS NULL LIMIT 1)
+UNION ALL
+(SELECT w.name, 'workflow' FROM belfry.workflow w
+ JOIN belfry.workflow_version v
+   ON v.tenant_id = w.tenant_id AND v.workflow_id = w.id AND v.version = w.version
+ WHERE w.tenant_id = belfry.tenant_id() AND w.deleted_at IS NULL AND $1 = ANY (v.job_ids) LIMIT 1)`,
 )
 
 export type RunTemplateRow = {

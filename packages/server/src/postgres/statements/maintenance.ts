@@ -38,7 +38,8 @@ SELECT DISTINCT to_date(right(c.relname, 8), 'YYYYMMDD') AS day
 FROM pg_catalog.pg_inherits i
 JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
 JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
-WHERE p.relnamespace = 'belfry'::regnamespace AND p.relname IN ('run', 'attempt', 'occurrence')
+WHERE p.relnamespace = 'belfry'::regnamespace
+  AND p.relname IN ('run', 'attempt', 'run_log', 'occurrence', 'workflow_run')
   AND c.relname ~ '_[0-9]{8}$'
   AND to_date(right(c.relname, 8), 'YYYYMMDD') < (belfry.now() AT TIME ZONE 'UTC')::date - $1::int
 ORDER BY day LIMIT $2`,

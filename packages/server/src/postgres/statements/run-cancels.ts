@@ -41,7 +41,8 @@ WITH looked AS MATERIALIZED (
   SELECT * FROM (
     ${place('pending', 'belfry.ready', unheld('c'))}
     UNION ALL ${place('running', held, 'true')}
-    UNION ALL ${place('pending', 'belfry.delayed', 'true')}
+    UNION ALL ${place('pending', 'belfry.delayed', 'c.depends_rule IS NULL')}
+    UNION ALL ${place('waiting_for_dependencies', 'belfry.delayed', 'c.depends_rule IS NOT NULL')}
   ) AS alive ORDER BY run_id DESC LIMIT $10
 ), wanted AS MATERIALIZED (
   SELECT looked.* FROM looked
@@ -112,7 +113,15 @@ CROSS JOIN LATERAL (
   byIndex,
 )
 
-export type CanceledRow = { run_id: string; after_run_id: string | null; schedule_id: string | null }
+export type CanceledRow = {
+  run_id: string
+  after_run_id: string | null
+  schedule_id: string | null
+  /** A run of a task: the resolver has something to do. */
+  of_task: boolean
+  /** Of any of them; the same in every row: runs depend on them. */
+  told_dependents: boolean | null
+}
 
 const locked = (table: string, where: string) => `
   SELECT mine.run_id
@@ -124,8 +133,9 @@ const locked = (table: string, where: string) => `
 
 /**
  * Ends runs that wait. Each leaves `ready` or `delayed` together with the attempt row number 0 that says why;
- * one that a worker claims at this moment is not touched. Answers where each stood in a chain of runs that
- * wait for each other, for `closeChains`.
+ * one that a worker claims at this moment is not touched. Ends of runs of tasks go on record for the
+ * resolver, and those who depend on one are told. Answers where each stood in a chain of runs that wait for
+ * each other, for `closeChains`.
  */
 export const cancelWaitingRuns = statement<CanceledRow, [runIds: readonly string[]]>(
   'run_cancel_waiting',
@@ -134,10 +144,11 @@ WITH mine_ready AS MATERIALIZED (${locked('ready', 'AND session_id IS NULL')}
 ), mine_delayed AS MATERIALIZED (${locked('delayed', 'AND (SELECT count(*) FROM mine_ready) >= 0')}
 ), was_ready AS (
   DELETE FROM belfry.ready WHERE run_id = ANY (ARRAY(SELECT run_id FROM mine_ready))
-  RETURNING run_id, tenant_id, lease_epoch, slotted, NULL::uuid AS after_run_id, NULL::uuid AS schedule_id
+  RETURNING run_id, tenant_id, lease_epoch, followed, slotted, NULL::uuid AS after_run_id,
+            NULL::uuid AS schedule_id
 ), was_delayed AS (
   DELETE FROM belfry.delayed WHERE run_id = ANY (ARRAY(SELECT run_id FROM mine_delayed))
-  RETURNING run_id, tenant_id, lease_epoch, false AS slotted, after_run_id, schedule_id
+  RETURNING run_id, tenant_id, lease_epoch, followed, false AS slotted, after_run_id, schedule_id
 ), gone AS (
   SELECT * FROM was_ready UNION ALL SELECT * FROM was_delayed
 ), history AS (
@@ -146,8 +157,19 @@ INSERT INTO belfry.attempt
 SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
        'canceled', 'Canceled by request while it waited.'
 FROM gone
+), told AS (
+  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
+  SELECT task.workflow_run_id, task.tenant_id, 'end', task.run_id
+  FROM gone CROSS JOIN LATERAL (
+    SELECT * FROM belfry.task_run WHERE task_run.run_id = gone.run_id OFFSET 0
+  ) AS task
+  WHERE gone.followed
+  RETURNING run_id
 )
-SELECT run_id, after_run_id, schedule_id, ${freeSlots('gone')} FROM gone`,
+SELECT run_id, after_run_id, schedule_id, run_id IN (SELECT run_id FROM told) AS of_task,
+       (SELECT belfry.tell_dependents(array_agg(run_id)) FROM gone WHERE followed) AS told_dependents,
+       ${freeSlots('gone')}
+FROM gone`,
   byIndex,
 )
 

@@ -94,8 +94,8 @@ const columns = `
   (v.definition #>> '{retry,maxAttempts}')::integer AS max_attempts,
   r.created_at, CASE WHEN d.gathers IS NULL THEN r.due_at ELSE d.due_at END AS due_at,
   CASE
-    -- it waits for another run; nobody knows until when
-    WHEN d.after_run_id IS NOT NULL THEN NULL
+    -- it waits for others; nobody knows until when
+    WHEN d.after_run_id IS NOT NULL OR d.depends_rule IS NOT NULL THEN NULL
     WHEN q.session_id IS NULL THEN coalesce(d.due_at, q.available_at)
   END AS next_attempt_at,
   CASE WHEN q.session_id IS NULL THEN coalesce(q.start_by, d.start_by) END AS start_by,
@@ -117,6 +117,7 @@ CROSS JOIN LATERAL (
 ) past
 CROSS JOIN LATERAL (
   SELECT CASE WHEN q.session_id IS NOT NULL THEN 'running'
+              WHEN d.depends_rule IS NOT NULL THEN 'waiting_for_dependencies'
               WHEN q.run_id IS NOT NULL OR d.run_id IS NOT NULL THEN 'pending'
               ELSE coalesce(past.run_state, 'pending') END AS state
 ) derived`
@@ -156,6 +157,9 @@ export type RunRow = RunSummaryRow & {
   cancel_reason: string | null
   replay_of: string | null
   replayed_as: string | null
+  rule: string | null
+  /** [runId, state] */
+  depends_on: readonly (readonly [string, string | null])[]
   attempt_list: AttemptJson[]
   attempts_ended: number
   present_number: number | null
@@ -176,6 +180,9 @@ SELECT ${columns}, whole.input IS NOT NULL AS has_input, whole.input,
   (SELECT reason FROM belfry.cancel_note WHERE run_id = r.id) AS cancel_reason,
   (SELECT run_id FROM belfry.dead_letter WHERE replayed_as = r.id LIMIT 1) AS replay_of,
   (SELECT replayed_as FROM belfry.dead_letter WHERE run_id = r.id) AS replayed_as,
+  (SELECT rule FROM belfry.dependency WHERE child_id = r.id LIMIT 1) AS rule,
+  (SELECT coalesce(jsonb_agg(jsonb_build_array(parent_id, state) ORDER BY parent_id), '[]')
+   FROM belfry.dependency WHERE child_id = r.id) AS depends_on,
   (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms, v.definition -> 'retry' AS retry,
   d.after_run_id, CASE WHEN q.session_id IS NULL AND q.gate IS NOT NULL THEN q.available_at END AS held_since,
   CASE WHEN q.session_id IS NOT NULL THEN q.attempt END AS present_number,
@@ -200,7 +207,7 @@ WHERE r.tenant_id = belfry.tenant_id() AND r.id = $1`,
 )
 
 /** `look`: how many runs are looked at, at most; as many as the page holds where all of them pass. */
-type Walk = [
+export type Walk = [
   lowId: string,
   highId: string,
   createdAfter: string,
@@ -238,7 +245,7 @@ const walk = (by: string, place: string, wanted: string) =>
     wanted,
   )
 
-const walkOver = (looked: string, place: string, wanted: string) => `
+export const walkOver = (looked: string, place: string, wanted: string) => `
 WITH looked AS MATERIALIZED (${looked}
 ), page AS MATERIALIZED (
   SELECT r.id FROM looked r ${place}
@@ -344,7 +351,13 @@ WITH looked AS MATERIALIZED (
   UNION ALL
   ${candidates(`'runs'`, held, `'running' = ANY($7::text[])`)}
   UNION ALL
-  ${candidates(`'later'`, 'belfry.delayed', `'pending' = ANY($7::text[])`)}
+  ${candidates(`'later'`, 'belfry.delayed', `c.depends_rule IS NULL AND 'pending' = ANY($7::text[])`)}
+  UNION ALL
+  ${candidates(
+    `'depends'`,
+    'belfry.delayed',
+    `c.depends_rule IS NOT NULL AND 'waiting_for_dependencies' = ANY($7::text[])`,
+  )}
   UNION ALL
   SELECT ended.place, ended.id FROM unnest($8::text[]) AS wanted (run_state)
   CROSS JOIN LATERAL ${candidates(

@@ -12,8 +12,11 @@ export type ScheduleRow = {
   id: string
   name: string
   description: string
-  job_id: string
-  job_name: string
+  /** Either these or those of a workflow are null. */
+  job_id: string | null
+  job_name: string | null
+  workflow_id: string | null
+  workflow_name: string | null
   spec: unknown
   zone: string
   zone_data_version: string
@@ -50,7 +53,8 @@ export type ScheduleRow = {
 export type ScheduleSummaryRow = Omit<ScheduleRow, 'has_input' | 'input'>
 
 const summaryColumns = `
-       s.id, s.name, s.description, s.job_id, j.name AS job_name, s.spec, s.zone, s.zone_data_version,
+       s.id, s.name, s.description, s.job_id, j.name AS job_name, s.spec,
+       s.workflow_id, w.name AS workflow_name, s.zone, s.zone_data_version,
        s.start_at, s.end_at, s.jitter_ms, s.flexible_window_ms, s.catch_up, s.overlap, s.run_limit,
        s.run_count, s.pause_after_failures, s.after_completion, s.state, s.paused_reason, s.paused_at,
        s.paused_from, s.resumed_at, s.sleep_until, s.sleep_reason, s.gen, s.version, s.created_at,
@@ -60,7 +64,8 @@ const summaryColumns = `
 const select = `
 SELECT ${summaryColumns}, s.input IS NOT NULL AS has_input, s.input
 FROM belfry.schedule s
-JOIN belfry.job j ON j.id = s.job_id
+LEFT JOIN belfry.job j ON j.id = s.job_id
+LEFT JOIN belfry.workflow w ON w.id = s.workflow_id
 LEFT JOIN belfry.timer t ON t.schedule_id = s.id
 WHERE s.tenant_id = belfry.tenant_id() AND s.deleted_at IS NULL`
 
@@ -85,7 +90,15 @@ type Settings = [
 /** A schedule and its first planned time. */
 export const insertSchedule = statement<
   unknown,
-  [id: string, ...Settings, name: string, jobId: string, scheduledFor: string, dueAt: string]
+  [
+    id: string,
+    ...Settings,
+    name: string,
+    jobId: string | null,
+    scheduledFor: string,
+    dueAt: string,
+    workflowId: string | null,
+  ]
 >(
   'schedule_insert',
   `
@@ -93,8 +106,9 @@ WITH s AS (
   INSERT INTO belfry.schedule
     (id, tenant_id, description, spec, zone, zone_data_version, start_at, end_at, jitter_ms, catch_up,
      overlap, input, flexible_window_ms, run_limit, pause_after_failures, after_completion, on_excluded, name,
-     job_id)
-  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+     job_id, workflow_id)
+  VALUES ($1, belfry.tenant_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+          $21)
   RETURNING id, tenant_id, gen
 )
 INSERT INTO belfry.timer (schedule_id, tenant_id, scheduled_for, due_at, gen, shard)
@@ -131,11 +145,11 @@ export type ListedScheduleRow = { looked_to: string | null } & (ScheduleSummaryR
 
 const listed = (looked: string) => `
 WITH looked AS MATERIALIZED (
-  SELECT s.id, s.state, s.job_id FROM belfry.schedule s
+  SELECT s.id, s.state, s.job_id, s.workflow_id FROM belfry.schedule s
   WHERE s.tenant_id = belfry.tenant_id() AND s.deleted_at IS NULL AND s.id < $1 ${looked}
 ), page AS MATERIALIZED (
   SELECT id FROM looked
-  WHERE ($3::text IS NULL OR state = $3) AND ($4::uuid IS NULL OR job_id = $4)
+  WHERE ($3::text IS NULL OR state = $3) AND ($4::uuid IS NULL OR job_id = $4 OR workflow_id = $4)
   ORDER BY id DESC LIMIT $2
 )
 SELECT (SELECT (array_agg(id ORDER BY id))[1] FROM looked HAVING count(*) >= $5::integer) AS looked_to, item.*
@@ -143,7 +157,8 @@ FROM (VALUES (1)) AS one LEFT JOIN (
   SELECT ${summaryColumns}
   FROM page
   CROSS JOIN LATERAL (SELECT * FROM belfry.schedule WHERE id = page.id OFFSET 0) s
-  CROSS JOIN LATERAL (SELECT name FROM belfry.job WHERE id = s.job_id OFFSET 0) j
+  LEFT JOIN LATERAL (SELECT name FROM belfry.job WHERE id = s.job_id OFFSET 0) j ON true
+  LEFT JOIN LATERAL (SELECT name FROM belfry.workflow WHERE id = s.workflow_id OFFSET 0) w ON true
   LEFT JOIN LATERAL (SELECT * FROM belfry.timer WHERE schedule_id = page.id OFFSET 0) t ON true
 ) AS item ON true
 ORDER BY item.id DESC`
@@ -152,11 +167,11 @@ type ScheduleFilter = readonly [
   beforeId: string,
   limit: number,
   state: string | null,
-  jobId: string | null,
+  targetId: string | null,
   look: number,
 ]
 
-/** Newest first, a page at a time; all, or those of a state or a job among the next `look`. */
+/** Newest first, a page at a time; all, or those of a state, a job or a workflow among the next `look`. */
 export const listSchedules = statement<ListedScheduleRow, ScheduleFilter>(
   'schedule_list',
   listed('ORDER BY s.id DESC LIMIT $5'),
@@ -320,6 +335,7 @@ export type ListedOccurrenceRow = { looked_to: Date | null } & (OccurrenceRow | 
 
 export type OccurrenceRow = {
   schedule_id: string
+  of_workflow: boolean
   scheduled_for: Date
   outcome: 'ran' | 'skipped' | 'missed'
   reason: string | null
@@ -353,7 +369,8 @@ WITH looked AS MATERIALIZED (
   WHERE tenant_id = belfry.tenant_id() AND schedule_id = $1 AND scheduled_for < $2 AND scheduled_for >= $3
   ORDER BY scheduled_for DESC LIMIT $6
 )
-SELECT (SELECT min(scheduled_for) FROM looked HAVING count(*) >= $6) AS looked_to, item.*
+SELECT (SELECT min(scheduled_for) FROM looked HAVING count(*) >= $6) AS looked_to, item.*,
+       coalesce((SELECT workflow_id IS NOT NULL FROM belfry.schedule WHERE id = $1), false) AS of_workflow
 FROM (VALUES (1)) AS one LEFT JOIN (
   SELECT page.*, ARRAY(
     SELECT later.run_id FROM belfry.extra_run AS later

@@ -52,7 +52,7 @@ UPDATE belfry.ready SET deadline = deadline + span FROM step WHERE session_id IS
 export const readNextDue = `
 SELECT (extract(epoch FROM least(
   (SELECT min(due_at) FROM belfry.timer),
-  (SELECT min(due_at) FROM belfry.delayed WHERE after_run_id IS NULL)
+  (SELECT min(due_at) FROM belfry.delayed WHERE after_run_id IS NULL AND depends_rule IS NULL)
 )) * 1000)::float8 AS due_ms`
 
 /** Runs that are under way, or that one of these routes may claim in one of these queues. */

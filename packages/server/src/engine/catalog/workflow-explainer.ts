@@ -1,0 +1,256 @@
+/**
+ * Says why a workflow run, or a task of it, is where it is. Read in one transaction: the run, its tasks
+ * (domain/workflow/explain-task.ts), and of those that may be the cause the run or the wait; then the runs'
+ * own explanations are asked for, each on its own.
+ *
+ *   a task: from it to its first cause, and what holds or ended that
+ *   the workflow run: of all tasks at work the one that is held the most; or what failed first
+ */
+import type { RunExplanation, RunVerdict, TaskState, WorkflowVerdict } from '@belfry/contract'
+import { causesOf, explainTask, listed, type TaskFacts } from '../../domain/workflow/explain-task.ts'
+import type { PlannedTask } from '../../domain/workflow/plan.ts'
+import { restoreProgress, type WorkflowProgress } from '../../domain/workflow/progress.ts'
+import { unpackItems, unpackStates } from '../../domain/workflow/stored-states.ts'
+import type { CatalogTx } from '../../ports/catalog.ts'
+import type { NewestTaskRun, OpenWait, WorkflowRunFacts } from '../../ports/workflow-insight.ts'
+import { outputsOf } from '../workflow-outputs.ts'
+import { compileWorkflow } from '../workflow-plans.ts'
+import { waitWords } from './workflow-wait-words.ts'
+
+/** Tasks that are looked at for the one that is the cause. */
+const mostLooked = 10
+
+/** What a transaction has seen. */
+export interface SeenWorkflow {
+  readonly run: WorkflowRunFacts
+  readonly facts: TaskFacts
+  readonly waits: ReadonlyMap<number, OpenWait>
+  readonly liveRuns: ReadonlyMap<number, string>
+  readonly newest: ReadonlyMap<number, NewestTaskRun>
+  /** The task that was asked for; undefined: the workflow run. */
+  readonly subject: PlannedTask | undefined
+  /** Those of which one may be the cause. */
+  readonly candidates: readonly PlannedTask[]
+}
+
+export interface WorkflowExplained {
+  readonly task: PlannedTask | null
+  readonly verdict: WorkflowVerdict
+  readonly message: string
+  readonly sinceMs: number | null
+  readonly clearsAtMs: number | null
+  readonly fix: string | null
+  readonly causes: readonly PlannedTask[]
+  readonly run: RunExplanation | null
+}
+
+type ExplainRun = (runId: string) => Promise<RunExplanation | undefined>
+
+/** Undefined: there is no such workflow run; a task that it does not have is answered by its absence. */
+export async function lookAtWorkflow(
+  tx: CatalogTx,
+  id: string,
+  taskId: string | undefined,
+): Promise<SeenWorkflow | 'no_task' | undefined> {
+  const { insight, runs, acts } = tx.workflows
+  const run = await insight.find(id)
+  const definition = run && (await runs.definition(run))
+  if (run === undefined || definition === undefined) return undefined
+  const { plan, tasks, lookedAt } = compileWorkflow({ definition, taskJobs: [] })
+  const { items } = unpackItems(run.items)
+  const { turn, stop, notes, input } = run
+  const progress = restoreProgress(plan, { states: unpackStates(run.states), items, turn, stop })
+  const subject = taskId === undefined ? undefined : plan.byId.get(taskId)
+  if (taskId !== undefined && subject === undefined) return 'no_task'
+  const outputs = outputsOf(plan, progress, (wanted) => acts.outputs(id, wanted))
+  await outputs.load(lookedAt.filter((index) => progress.states[index] === 'succeeded'))
+  const counted = new Set((await runs.taskRuns(id)).map((each) => each.task))
+  const facts: TaskFacts = {
+    progress,
+    notes,
+    input,
+    outputOf: outputs.get,
+    whenOf: ({ index }) => tasks[index]?.when,
+    hasRuns: ({ index }) => counted.has(index),
+  }
+  const path = subject === undefined ? undefined : causesOf(subject, facts)
+  const candidates = path?.slice(-1) ?? candidatesOf(run, progress)
+  const looked = [...new Set([...(path ?? []), ...candidates])].slice(0, 2 * mostLooked)
+  const numbers = [...new Set(looked.flatMap((task) => [task.index, ...task.parents.slice(0, mostLooked)]))]
+  const [liveRuns, waits, newest] = await Promise.all([
+    insight.oldestLiveRuns(id, numbers),
+    insight.openWaits(id, numbers),
+    insight.newestRuns(id, numbers),
+  ])
+  return {
+    run,
+    facts,
+    liveRuns,
+    waits: new Map(waits.map((wait) => [wait.task, wait])),
+    newest: new Map(newest.map((each) => [each.task, each])),
+    subject,
+    candidates,
+  }
+}
+
+/** Of the workflow run: what is at work, else what waits; of one that is over what went wrong. */
+function candidatesOf({ state }: WorkflowRunFacts, { plan, states }: WorkflowProgress): PlannedTask[] {
+  const inState = (...wanted: readonly TaskState[]): PlannedTask[] =>
+    plan.tasks.filter(({ index }) => wanted.includes(states[index] ?? 'not_run')).slice(0, mostLooked)
+  if (state === null) {
+    const started = inState('started')
+    return started.length > 0 ? started : inState('waiting_for_dependencies').slice(0, 1)
+  }
+  if (state !== 'failed') return state === 'canceled' ? inState('canceled').slice(0, 1) : []
+  const failed = plan.tasks.filter(({ index, allowFailure }) => states[index] === 'failed' && !allowFailure)
+  return failed.length > 0 ? failed.slice(0, mostLooked) : inState('upstream_failed', 'canceled').slice(0, 1)
+}
+
+export async function explainWorkflow(
+  seen: SeenWorkflow,
+  explainRun: ExplainRun,
+): Promise<WorkflowExplained> {
+  const whole = seen.subject === undefined ? wholeRun(seen) : undefined
+  if (whole !== undefined) return whole
+  if (seen.subject !== undefined) return explainSubject(seen, seen.subject, explainRun)
+  const looked = await Promise.all(seen.candidates.map((task) => lookAt(seen, task, explainRun)))
+  const [first] = looked.sort((a, b) => a.rank - b.rank || (a.sinceMs ?? Infinity) - (b.sinceMs ?? Infinity))
+  if (first === undefined) return { ...nothing, verdict: 'ended', ...endOf(seen.run) }
+  const { progress } = seen.facts
+  const named = first.task === null ? '' : `${listed([first.task], progress)}: `
+  return { ...first, message: `${beginning(seen)}${named}${first.message}` }
+}
+
+const nothing = { task: null, sinceMs: null, clearsAtMs: null, fix: null, causes: [], run: null }
+
+/** What holds it as a whole, whatever its tasks. */
+function wholeRun({ run }: SeenWorkflow): WorkflowExplained | undefined {
+  const { waitsFor, createdAtMs } = run
+  if (waitsFor === null) return undefined
+  const message =
+    waitsFor === 'concurrency'
+      ? 'It waits for its turn: as many runs of its workflow are alive as its "concurrency" allows.'
+      : 'It waits for its turn: a run of its schedule that came before it is alive.'
+  const fix =
+    waitsFor === 'concurrency'
+      ? 'Wait for one of them to end, cancel one, or raise "concurrency" of the workflow.'
+      : 'Cancel that run, or set "overlap" of the schedule to "allow".'
+  return { ...nothing, verdict: 'waits_for_turn', message, fix, sinceMs: createdAtMs }
+}
+
+function endOf({ state, endedAtMs }: WorkflowRunFacts): Pick<WorkflowExplained, 'message' | 'sinceMs'> {
+  const limit =
+    ': as many runs as the "concurrency" of its workflow allows were alive, and its "onLimit" is "skip"'
+  return { message: `Ended: ${state ?? 'under way'}${state === 'skipped' ? limit : ''}.`, sinceMs: endedAtMs }
+}
+
+/** How the workflow run stands, before the task that is the cause is told of. */
+function beginning({ run, facts }: SeenWorkflow): string {
+  const { state, stop, canceling } = run
+  if (state !== null) {
+    const why =
+      stop === 'timed_out' ? ': it ran out of time' : stop === 'failed_fast' ? ' at the first failure' : ''
+    return `Ended ${state}${why}. `
+  }
+  const started = facts.progress.states.filter((each) => each === 'started').length
+  const ending = canceling || stop === 'canceled' ? 'It is being canceled. ' : ''
+  const outOfTime = stop === 'timed_out' ? 'It ran out of time and is being ended. ' : ''
+  return `${ending}${outOfTime}${started > 1 ? `${started.toLocaleString('en')} tasks are at work. ` : ''}`
+}
+
+type Looked = WorkflowExplained & { readonly rank: number }
+
+/** What holds a run the most comes first. */
+const ranks: Readonly<Record<RunVerdict, number>> = {
+  worker_lost: 0,
+  no_worker: 1,
+  held: 2,
+  waiting_for_run: 3,
+  waiting_for_dependencies: 3,
+  gathering: 4,
+  retry_delay: 4,
+  waiting_for_time: 5,
+  cancel_requested: 5,
+  queued: 6,
+  running: 8,
+  ended: 9,
+}
+const waitRank = 7
+
+/** One task by itself, with its run or its wait. */
+async function lookAt(seen: SeenWorkflow, task: PlannedTask, explainRun: ExplainRun): Promise<Looked> {
+  const { facts, waits, liveRuns, newest } = seen
+  const base = { ...nothing, task, causes: [task] }
+  const state = facts.progress.states[task.index]
+  const wait = waits.get(task.index)
+  if (state === 'started' && wait !== undefined)
+    return {
+      ...base,
+      ...waitWords(wait),
+      sinceMs: wait.createdAtMs,
+      clearsAtMs: wait.dueAtMs,
+      rank: waitRank,
+    }
+  const explained = explainTask(task, facts)
+  const runId = state === 'started' ? liveRuns.get(task.index) : newest.get(task.index)?.runId
+  const ownEnd = explained.verdict === 'ended' || explained.verdict === 'at_work'
+  const run = ownEnd && runId !== undefined ? await explainRun(runId) : undefined
+  if (run === undefined) {
+    const { verdict, message, fix } = explained
+    return { ...base, verdict, message, fix, sinceMs: sinceOf(seen, task), rank: 5 }
+  }
+  const times = { sinceMs: msOf(run.since), clearsAtMs: msOf(run.clearsAt) }
+  const { verdict } = explained
+  return {
+    ...base,
+    verdict,
+    message: run.message,
+    fix: fixOf(state, run),
+    ...times,
+    run,
+    rank: ranks[run.verdict],
+  }
+}
+
+const msOf = (instant: string | null): number | null => (instant === null ? null : Date.parse(instant))
+
+function fixOf(state: TaskState | undefined, { runId, fix }: RunExplanation): string | null {
+  if (state !== 'failed') return fix
+  return (
+    `See its attempts and logs (belfry run get ${runId}); mend the cause, then rerun what failed, or mark ` +
+    'the task where it was done by hand.'
+  )
+}
+
+async function explainSubject(
+  seen: SeenWorkflow,
+  subject: PlannedTask,
+  explainRun: ExplainRun,
+): Promise<WorkflowExplained> {
+  const whole = wholeRun(seen)
+  if (whole !== undefined) return { ...whole, task: subject, causes: [subject] }
+  const causes = causesOf(subject, seen.facts)
+  const own = explainTask(subject, seen.facts)
+  const root = causes.at(-1) ?? subject
+  const looked = await lookAt(seen, root, explainRun)
+  if (root === subject) return { ...looked, causes }
+  const first = `First cause: ${listed([root], seen.facts.progress)}: ${looked.message}`
+  return {
+    ...looked,
+    task: subject,
+    verdict: own.verdict,
+    message: `${own.message} ${first}`,
+    fix: looked.fix ?? own.fix,
+    sinceMs: sinceOf(seen, subject),
+    causes,
+  }
+}
+
+/** When the last of what it needs ended; else when the workflow run was asked for. */
+function sinceOf({ run, newest, facts }: SeenWorkflow, task: PlannedTask): number | null {
+  const own = newest.get(task.index)?.endedAtMs ?? null
+  const state = facts.progress.states[task.index]
+  if (state !== 'waiting_for_dependencies') return own
+  const ends = task.parents.flatMap((parent) => newest.get(parent)?.endedAtMs ?? [])
+  return ends.length === 0 ? run.createdAtMs : Math.max(...ends)
+}

@@ -1,0 +1,10 @@
+/**
+ * Lists as the text of an SQL array, made by us: the driver looks at each element by itself
+ * (docs/decisions/0014-hot-path.md).
+ */
+
+/** Of ids, numbers, or texts from `quoted`. */
+export const listText = (values: readonly (string | number)[]): string => `{${values.join(',')}}`
+
+/** An element that may hold anything. */
+export const quoted = (text: string): string => `"${text.replaceAll(/[\\"]/g, '\\$&')}"`

@@ -1,0 +1,291 @@
+/**
+ * Rounds of the resolver (ports/workflow-runs.ts; migration 0022 says how the tables work together). Locks
+ * come in this order: workflow_progress by id, then ready and delayed by run id.
+ */
+import { byHash, byIndex, statement } from '../statement.ts'
+import { freeSlots } from './free-slots.ts'
+import { taskOutputs, type TaskOutputRow } from './task-outputs.ts'
+
+export type LockedRow = {
+  id: string
+  tenant_id: string
+  workflow_id: string
+  version: number
+  states: Buffer
+  items: unknown
+  notes: unknown
+  turn: string | null
+  stop: string | null
+  schedule_id: string | null
+  waits: boolean
+  overdue: boolean
+  gate: string | null
+  admitted: boolean
+  priority: number | null
+  depth: number
+  wait_id: string | null
+  now_ms: number
+}
+
+/**
+ * Those with events, oldest first, what goes on before what begins, and those whose time is over; what
+ * another resolver has is passed over, and so is what the caller leaves alone.
+ */
+export const lockDueWorkflowRuns = statement<
+  LockedRow,
+  [mostRuns: number, mostEvents: number, without: readonly string[]]
+>(
+  'workflow_lock_due',
+  `
+WITH due AS MATERIALIZED (
+  SELECT workflow_run_id FROM (
+    SELECT workflow_run_id FROM belfry.workflow_event
+    WHERE kind <> 'begin' AND workflow_run_id <> ALL ($3::uuid[]) ORDER BY at LIMIT $2
+  ) AS going_on
+  UNION
+  SELECT workflow_run_id FROM (
+    SELECT workflow_run_id FROM belfry.workflow_event
+    WHERE kind = 'begin' AND workflow_run_id <> ALL ($3::uuid[]) ORDER BY at LIMIT $1
+  ) AS beginning
+  UNION
+  (SELECT workflow_run_id FROM belfry.workflow_progress
+   WHERE deadline <= belfry.now() AND workflow_run_id <> ALL ($3::uuid[]) ORDER BY deadline LIMIT 100)
+)
+SELECT workflow_run_id AS id, tenant_id, workflow_id, version, states, items, notes, turn, stop,
+       gate, admitted_at IS NOT NULL AS admitted, priority, depth, wait_id, schedule_id, waits,
+       coalesce(deadline <= belfry.now(), false) AS overdue, date_part('epoch', belfry.now()) * 1000 AS now_ms
+FROM belfry.workflow_progress
+WHERE workflow_run_id = ANY (ARRAY(SELECT workflow_run_id FROM due))
+ORDER BY workflow_run_id LIMIT $1
+FOR UPDATE SKIP LOCKED`,
+  byIndex,
+)
+
+export type EventRow = {
+  workflow_run_id: string
+  kind: string
+  run_id: string | null
+  task: number | null
+  item: number | null
+  run_state: string | null
+  waited_ms: number
+}
+
+/**
+ * Taken after the lock, by a later snapshot, so that none that was there is passed over. With it the runs
+ * that ended are forgotten: an end that is told again finds none.
+ */
+export const takeWorkflowEvents = statement<EventRow, [workflowRunIds: readonly string[]]>(
+  'workflow_take_events',
+  `
+WITH taken AS MATERIALIZED (
+  DELETE FROM belfry.workflow_event WHERE workflow_run_id = ANY ($1::uuid[])
+  RETURNING at, workflow_run_id, kind, run_id
+), told AS MATERIALIZED (
+  SELECT array_agg(run_id ORDER BY run_id) AS ids FROM taken WHERE run_id IS NOT NULL
+), past AS MATERIALIZED (
+  SELECT run_id, max(run_state) AS run_state
+  FROM belfry.attempt
+  WHERE run_id = ANY ((SELECT ids FROM told)::uuid[]) AND run_state IS NOT NULL
+    -- for the partitions, of which a list rules out none
+    AND run_id >= (SELECT ids[1] FROM told) AND run_id <= (SELECT ids[cardinality(ids)] FROM told)
+  GROUP BY run_id
+  UNION ALL
+  SELECT over.id, over.state
+  FROM told CROSS JOIN unnest(told.ids) AS wait (id)
+  CROSS JOIN LATERAL (SELECT id, state FROM belfry.task_wait WHERE task_wait.id = wait.id OFFSET 0) AS over
+  WHERE over.state IS NOT NULL
+), mine AS (
+  DELETE FROM belfry.task_run WHERE run_id = ANY (ARRAY(SELECT run_id FROM past))
+  RETURNING run_id, task, item
+), ended AS (
+  SELECT mine.run_id, mine.task, mine.item, past.run_state FROM mine JOIN past ON past.run_id = mine.run_id
+)
+SELECT taken.workflow_run_id, taken.kind, taken.run_id, ended.task, ended.item, ended.run_state,
+       date_part('epoch', clock_timestamp() - taken.at) * 1000 AS waited_ms
+FROM taken LEFT JOIN ended ON ended.run_id = taken.run_id`,
+  byHash,
+)
+
+/** What runs were begun with. */
+export const listBegunWith = statement<
+  {
+    id: string
+    has_input: boolean
+    input: unknown
+    scheduled_for: Date | null
+    interval_start: Date | null
+    interval_end: Date | null
+  },
+  [workflowRunIds: readonly string[], firstId: string, lastId: string]
+>(
+  'workflow_begun_with',
+  `
+SELECT id, input IS NOT NULL AS has_input, input, scheduled_for, interval_start, interval_end
+FROM belfry.workflow_run
+WHERE id = ANY ($1::uuid[]) AND id >= $2 AND id <= $3`,
+  byIndex,
+)
+
+/** A version of a workflow, with what its tasks run. */
+export const readWorkflowVersion = statement<
+  { definition: unknown; job_ids: string[]; job_versions: (number | null)[] },
+  [tenantId: string, workflowId: string, version: number]
+>(
+  'workflow_read_version',
+  `
+SELECT definition, job_ids, job_versions FROM belfry.workflow_version
+WHERE tenant_id = $1 AND workflow_id = $2 AND version = $3`,
+)
+
+/** Outputs of tasks, as conditions and inputs take them. */
+export const listTaskOutputs = statement<
+  TaskOutputRow,
+  [tenantId: string, workflowRunId: string, tasks: readonly number[]]
+>('workflow_task_outputs', taskOutputs('$1', '$2', '$3'), byIndex)
+
+/** What runs of these jobs are made of; without a version, of the newest one. */
+export const listTaskTemplates = statement<
+  { job_id: string; asked: number | null; version: number; definition: unknown; weight: number },
+  [jobIds: readonly string[], versions: readonly (number | null)[]]
+>(
+  'workflow_task_templates',
+  `
+SELECT wanted.job_id, wanted.version AS asked, v.version, v.definition, t.weight
+FROM unnest($1::uuid[], $2::integer[]) AS wanted (job_id, version)
+JOIN belfry.job j ON j.id = wanted.job_id
+JOIN belfry.job_version v
+  ON v.tenant_id = j.tenant_id AND v.job_id = j.id AND v.version = coalesce(wanted.version, j.version)
+JOIN belfry.tenant t ON t.id = j.tenant_id`,
+)
+
+/**
+ * Their rows, locked in the order of the ids. `OFFSET 0` keeps apart what would else be planned as a walk:
+ * over the runs of all workflows for their order, over a partial index for what a row must be besides.
+ */
+const locked = (table: string, where: string) => `
+  SELECT mine.*
+  FROM (
+    SELECT tenant_id, run_id FROM (
+      SELECT tenant_id, run_id FROM belfry.task_run
+      WHERE workflow_run_id = $1 AND task = ANY ($2::integer[]) OFFSET 0
+    ) AS its ORDER BY run_id
+  ) AS wanted
+  CROSS JOIN LATERAL (
+    SELECT ctid AS place, * FROM belfry.${table}
+    WHERE tenant_id = wanted.tenant_id AND run_id = wanted.run_id OFFSET 0 FOR UPDATE
+  ) AS mine
+  WHERE ${where}`
+
+/** Ends runs of tasks that wait, with the attempt row that says why; their ends go on record. */
+export const cancelWaitingTasks = statement<unknown, [workflowRunId: string, tasks: readonly number[]]>(
+  'workflow_cancel_waiting',
+  `
+WITH mine_ready AS MATERIALIZED (${locked('ready', 'session_id IS NULL')}
+), mine_delayed AS MATERIALIZED (${locked('delayed', '(SELECT count(*) FROM mine_ready) >= 0')}
+), was_ready AS (
+  DELETE FROM belfry.ready WHERE ctid = ANY (ARRAY(SELECT place FROM mine_ready))
+  RETURNING run_id, tenant_id, lease_epoch, slotted
+), was_delayed AS (
+  DELETE FROM belfry.delayed WHERE ctid = ANY (ARRAY(SELECT place FROM mine_delayed))
+  RETURNING run_id, tenant_id, lease_epoch, false AS slotted
+), gone AS (
+  SELECT * FROM was_ready UNION ALL SELECT * FROM was_delayed
+), history AS (
+  INSERT INTO belfry.attempt
+    (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code,
+     error_message)
+  SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
+         'canceled', 'Canceled with its workflow run while it waited.'
+  FROM gone
+), told AS (
+  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
+  SELECT $1, tenant_id, 'end', run_id FROM gone
+)
+SELECT (SELECT belfry.tell_dependents(array_agg(run_id)) FROM gone) AS told_dependents, ${freeSlots('gone')}`,
+  byIndex,
+)
+
+/** Asks the sessions that run the others; sent after the one above, so that it sees what was claimed. */
+export const cancelRunningTasks = statement<
+  { session_id: string },
+  [workflowRunId: string, tasks: readonly number[]]
+>(
+  'workflow_cancel_running',
+  `
+WITH mine AS MATERIALIZED (${locked('ready', 'session_id IS NOT NULL')}
+)
+UPDATE belfry.ready SET cancel_requested_at = coalesce(cancel_requested_at, belfry.now())
+WHERE ctid = ANY (ARRAY(SELECT place FROM mine))
+RETURNING session_id`,
+  byIndex,
+)
+
+/** Lists of one length. */
+type Saved = [
+  ids: readonly string[],
+  states: readonly Buffer[],
+  items: readonly string[],
+  notes: readonly string[],
+]
+
+/** How workflow runs that go on stand; a stop for lack of time takes the deadline away. */
+export const saveProgress = statement<
+  unknown,
+  [...Saved, turns: readonly (string | null)[], stops: readonly (string | null)[]]
+>(
+  'workflow_save',
+  `
+UPDATE belfry.workflow_progress AS progress
+SET states = saved.states, items = saved.items, notes = saved.notes, turn = saved.turn, stop = saved.stop,
+    deadline = CASE WHEN saved.stop IS NULL OR saved.stop = 'failed_fast' THEN progress.deadline END
+FROM unnest($1::uuid[], $2::bytea[], $3::jsonb[], $4::jsonb[], $5::text[], $6::text[])
+  AS saved (id, states, items, notes, turn, stop)
+WHERE progress.workflow_run_id = ANY ($1::uuid[]) AND progress.workflow_run_id = saved.id`,
+  byHash,
+)
+
+/** What waits in these is decided anew. */
+export const beginAgain = statement<unknown, [workflowRunIds: readonly string[]]>(
+  'workflow_begin_again',
+  `
+INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind)
+SELECT workflow_run_id, tenant_id, 'begin' FROM belfry.workflow_progress
+WHERE workflow_run_id = ANY ($1::uuid[])`,
+  byIndex,
+)
+
+/** Ends of workflow runs. */
+export const endWorkflowRuns = statement<
+  unknown,
+  [...Saved, runStates: readonly string[], firstId: string, lastId: string, stops: readonly (string | null)[]]
+>(
+  'workflow_end',
+  `
+WITH over AS (
+  DELETE FROM belfry.workflow_progress WHERE workflow_run_id = ANY ($1::uuid[])
+)
+UPDATE belfry.workflow_run AS run
+SET state = saved.run_state, ended_at = belfry.now(), states = saved.states, items = saved.items,
+    notes = saved.notes, stop = saved.stop
+FROM unnest($1::uuid[], $2::bytea[], $3::jsonb[], $4::jsonb[], $5::text[], $8::text[])
+  AS saved (id, states, items, notes, run_state, stop)
+WHERE run.id = ANY ($1::uuid[]) AND run.id >= $6 AND run.id <= $7 AND run.id = saved.id`,
+  byHash,
+)
+
+/** How much is to be done, counted up to a limit. */
+export const readWorkflowBacklog = statement<
+  { events: number; oldest_ms: number; alive: number },
+  [mostCounted: number]
+>(
+  'workflow_backlog',
+  `
+SELECT (SELECT count(*)::integer FROM (SELECT FROM belfry.workflow_event LIMIT $1) AS event) AS events,
+       (SELECT count(*)::integer FROM (SELECT FROM belfry.workflow_progress LIMIT $1) AS run) AS alive,
+       coalesce(greatest(0, date_part('epoch', clock_timestamp() - least(
+         (SELECT at FROM belfry.workflow_event WHERE kind <> 'begin' ORDER BY at LIMIT 1),
+         (SELECT at FROM belfry.workflow_event WHERE kind = 'begin' ORDER BY at LIMIT 1))) * 1000), 0)
+         AS oldest_ms`,
+  byIndex,
+)

@@ -1,0 +1,180 @@
+/**
+ * Rounds of the resolver on Postgres. What makes one safe stands in ports/workflow-runs.ts and with its
+ * statements; here are its columns and rows.
+ */
+import type { JsonValue, TerminalRunState, WorkflowDefinition } from '@belfry/contract'
+import type { TaskRole } from '../domain/workflow/plan.ts'
+import type { StopCause } from '../domain/workflow/progress.ts'
+import type { StoredItems } from '../domain/workflow/stored-states.ts'
+import type { DeliveryLimits } from '../ports/event-bus.ts'
+import type {
+  DueWorkflowRuns,
+  LockedWorkflowRun,
+  ResolvingTx,
+  SavedProgress,
+  WorkflowEvent,
+  WorkflowResolving,
+} from '../ports/workflow-runs.ts'
+import { storedDefinition } from './catalog/stored-definition.ts'
+import type { Database, Transaction } from './database.ts'
+import { startTaskRuns } from './statements/task-starts.ts'
+import * as statements from './statements/workflow-resolving.ts'
+import { pauseFailingWorkflowSchedules } from './failure-pauses.ts'
+import { taskOutput } from './task-output.ts'
+import { createWorkflowMending } from './workflow-mending.ts'
+import { turnsTx } from './workflow-turns.ts'
+import { createPostgresWorkflowTimers, waitingTx } from './workflow-waits.ts'
+import { taskStartColumns } from './task-starts.ts'
+
+const engine = { role: 'belfry_engine' } as const
+const mostCounted = 100_000
+
+export function createPostgresWorkflowResolving(db: Database): WorkflowResolving {
+  return {
+    ...createPostgresWorkflowTimers(db),
+    within: (work) => db.transaction(engine, (tx) => work(resolvingTx(tx))),
+    mend: createWorkflowMending(db),
+    pauseFailing: (scheduleIds) => pauseFailingWorkflowSchedules(db, scheduleIds),
+    async backlog() {
+      const [row] = await db.run({ ...engine, readOnly: true }, statements.readWorkflowBacklog, [mostCounted])
+      return { events: row?.events ?? 0, oldestMs: row?.oldest_ms ?? 0, alive: row?.alive ?? 0 }
+    },
+  }
+}
+
+function resolvingTx(tx: Transaction): ResolvingTx {
+  return {
+    waits: waitingTx(tx),
+    turns: turnsTx(tx),
+    lockDue: (limits) => lockDue(tx, limits),
+    async begunWith(ids) {
+      if (ids.length === 0) return new Map()
+      const rows = await tx.query(statements.listBegunWith, [ids, ...endsOf(ids)])
+      return new Map(
+        rows.map((row) => [
+          row.id,
+          {
+            input: row.has_input ? (row.input as JsonValue) : undefined,
+            scheduledForMs: row.scheduled_for?.getTime() ?? null,
+            intervalStartMs: row.interval_start?.getTime() ?? null,
+            intervalEndMs: row.interval_end?.getTime() ?? null,
+          },
+        ]),
+      )
+    },
+    async version({ tenantId, workflowId, version }) {
+      const [row] = await tx.query(statements.readWorkflowVersion, [tenantId, workflowId, version])
+      if (row === undefined) return undefined
+      const taskJobs = row.job_ids.map((jobId, index) => ({
+        jobId,
+        version: row.job_versions[index] ?? null,
+      }))
+      return { definition: row.definition as WorkflowDefinition, taskJobs }
+    },
+    async outputs({ tenantId, id }, tasks) {
+      return (await tx.query(statements.listTaskOutputs, [tenantId, id, tasks])).map(taskOutput)
+    },
+    async templates(jobs) {
+      const ids = jobs.map(({ jobId }) => jobId)
+      const versions = jobs.map(({ version }) => version)
+      const rows = await tx.query(statements.listTaskTemplates, [ids, versions])
+      return rows.map((row) => ({
+        jobId: row.job_id,
+        version: row.asked,
+        jobVersion: row.version,
+        definition: storedDefinition(row.definition),
+        tenantWeight: row.weight,
+      }))
+    },
+    async start(runs) {
+      if (runs.length > 0) await tx.query(startTaskRuns, taskStartColumns(runs))
+    },
+    async cancel(workflowRunId, tasks) {
+      if (tasks.length === 0) return []
+      await tx.query(statements.cancelWaitingTasks, [workflowRunId, tasks])
+      const rows = await tx.query(statements.cancelRunningTasks, [workflowRunId, tasks])
+      return rows.map((row) => row.session_id)
+    },
+    async goOn(ids) {
+      if (ids.length > 0) await tx.query(statements.beginAgain, [ids])
+    },
+    async save(progress) {
+      const over = progress.filter(({ state }) => state !== null)
+      const alive = progress.filter(({ state }) => state === null)
+      await Promise.all([
+        alive.length > 0 && tx.query(statements.saveProgress, [...packed(alive), ...turnsOf(alive)]),
+        over.length > 0 && tx.query(statements.endWorkflowRuns, [...packed(over), ...howEnded(over)]),
+      ])
+    },
+  }
+}
+
+async function lockDue(
+  tx: Transaction,
+  { runs, events: mostEvents, without }: DeliveryLimits,
+): Promise<DueWorkflowRuns> {
+  const rows = await tx.query(statements.lockDueWorkflowRuns, [runs, mostEvents, without])
+  const nowMs = rows[0]?.now_ms ?? 0
+  if (rows.length === 0) return { runs: [], events: [], nowMs, waitsMs: [] }
+  const events = await tx.query(statements.takeWorkflowEvents, [rows.map(({ id }) => id)])
+  const waitsMs = events.map((event) => event.waited_ms)
+  // one that another took in just before it was locked here has nothing to do any more
+  const told = new Set(events.map((event) => event.workflow_run_id))
+  const due = rows.filter(({ id, overdue }) => overdue || told.has(id))
+  return { runs: due.map(lockedRun), events: events.flatMap(eventOf), nowMs, waitsMs }
+}
+
+function packed(progress: readonly SavedProgress[]) {
+  const ids = progress.map(({ id }) => id)
+  const states = progress.map((each) => Buffer.from(each.states))
+  const items = progress.map((each) => JSON.stringify(each.items))
+  return [ids, states, items, progress.map(({ notes }) => JSON.stringify(notes))] as const
+}
+
+const turnsOf = (alive: readonly SavedProgress[]) =>
+  [alive.map(({ turn }) => turn), alive.map(({ stop }) => stop)] as const
+
+const howEnded = (over: readonly SavedProgress[]) =>
+  [
+    over.map(({ state }) => state ?? ''),
+    ...endsOf(over.map(({ id }) => id)),
+    over.map(({ stop }) => stop),
+  ] as const
+
+/** The lowest and the highest of ids. */
+function endsOf(ids: readonly string[]): readonly [string, string] {
+  const [first = ''] = ids
+  return [ids.reduce((a, b) => (a < b ? a : b), first), ids.reduce((a, b) => (a > b ? a : b), first)]
+}
+
+function lockedRun(row: statements.LockedRow): LockedWorkflowRun {
+  return {
+    id: row.id,
+    tenantId: row.tenant_id,
+    workflowId: row.workflow_id,
+    version: row.version,
+    states: row.states,
+    items: row.items as Record<string, StoredItems>,
+    notes: row.notes as Record<string, string>,
+    turn: row.turn as TaskRole | null,
+    stop: row.stop as StopCause | null,
+    overdue: row.overdue,
+    gate: row.gate,
+    admitted: row.admitted,
+    priority: row.priority,
+    depth: row.depth,
+    waitId: row.wait_id,
+    scheduleId: row.schedule_id,
+    waits: row.waits,
+  }
+}
+
+/** None for an end that is known already: its run is no longer that of a task. */
+function eventOf(row: statements.EventRow): WorkflowEvent[] {
+  const { workflow_run_id: workflowRunId, kind, run_id: runId, task, item, run_state: state } = row
+  if (kind === 'begin' || kind === 'cancel' || kind === 'signal') return [{ workflowRunId, kind }]
+  if (runId === null || task === null || state === null) return []
+  return [
+    { workflowRunId, kind: 'end', runId, task, item: item ?? undefined, state: state as TerminalRunState },
+  ]
+}

@@ -1,0 +1,220 @@
+// What ends a workflow run before its time, on the real engine: a failure, its own timeout, a cancel; and
+// what cleans up after it: finally, onFailure, teardowns.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openWorkflowApi, type TaskAnswer, type WorkflowApi } from '../support/workflow-api.ts'
+
+let rig: WorkflowApi
+beforeAll(async () => {
+  rig = await openWorkflowApi()
+})
+afterAll(() => rig.close())
+
+const handler = { kind: 'http', url: 'https://example.com/hook' }
+const task = (id: string, needs: readonly string[] = [], more: object = {}) => ({
+  id,
+  handler,
+  needs,
+  ...more,
+})
+const sql = (text: string, params: readonly unknown[] = []) => rig.t.database.sql(text, [...params])
+
+async function begin(definition: object): Promise<string> {
+  const { name } = await rig.store(definition)
+  const id = await rig.ask(name)
+  await rig.resolver.runOnce()
+  return id
+}
+/** As if its time were over. */
+const timeOut = async (id: string): Promise<void> => {
+  await sql(`UPDATE belfry.workflow_progress SET deadline = belfry.now() WHERE workflow_run_id = $1`, [id])
+  await rig.resolver.runOnce()
+}
+const cancel = async (id: string): Promise<void> => {
+  expect((await rig.act(id, 'cancel')).status).toBe(202)
+  await rig.resolver.runOnce()
+}
+async function endOne(id: string, name: string, answer: TaskAnswer): Promise<void> {
+  const held = (await rig.claim(id)).find((run) => run.task === name)
+  if (held === undefined) throw new Error(`${name} does not run.`)
+  await rig.end(held, answer)
+  await rig.resolver.runOnce()
+}
+/** What runs, and which of it is asked to end. */
+const running = async (id: string): Promise<string[]> =>
+  (await rig.claim(id)).map((run) => (run.cancelRequested ? `${run.task} (asked to end)` : run.task))
+const answered = (task: string, canceled: boolean): TaskAnswer | undefined =>
+  canceled ? 'canceled' : task === 'bad' ? 'failed' : undefined
+
+describe('a failure with failFast', () => {
+  const tasks = [task('bad'), task('slow'), task('next', ['slow']), task('below', ['bad'])]
+
+  it('finish_running: nothing more starts, what runs goes on', async () => {
+    const id = await begin({ tasks, failFast: 'finish_running' })
+    await endOne(id, 'bad', 'failed')
+    expect(await running(id)).toEqual(['slow'])
+    expect(await rig.play(id)).toEqual(['slow'])
+    expect(await rig.standing(id)).toEqual({
+      state: 'failed',
+      tasks: { bad: 'failed', slow: 'succeeded', next: 'not_run', below: 'upstream_failed' },
+    })
+  })
+
+  it('cancel_running: what runs is asked to end; onFailure and finally run', async () => {
+    const id = await begin({
+      tasks,
+      failFast: 'cancel_running',
+      onFailure: [task('tell')],
+      finally: [task('tidy')],
+    })
+    await endOne(id, 'bad', 'failed')
+    expect(await running(id)).toEqual(['slow (asked to end)'])
+    expect(await rig.play(id, (name, run) => answered(name, run.cancelRequested))).toEqual([
+      'slow',
+      'tell',
+      'tidy',
+    ])
+    expect(await rig.standing(id)).toMatchObject({
+      state: 'failed',
+      tasks: { slow: 'canceled', next: 'not_run', tell: 'succeeded', tidy: 'succeeded' },
+    })
+  })
+
+  it('a cancel after it still ends what runs', async () => {
+    const id = await begin({ tasks, failFast: 'finish_running' })
+    await endOne(id, 'bad', 'failed')
+    await cancel(id)
+    expect(await running(id)).toEqual(['slow (asked to end)'])
+    await rig.play(id, (name, run) => answered(name, run.cancelRequested))
+    expect((await rig.standing(id)).state).toBe('canceled')
+  })
+
+  it('the time of the run goes on counting after it', async () => {
+    const id = await begin({ tasks, failFast: 'finish_running', timeoutMs: 60_000 })
+    await endOne(id, 'bad', 'failed')
+    const [row] = (await sql(`SELECT deadline FROM belfry.workflow_progress WHERE workflow_run_id = $1`, [
+      id,
+    ])) as { deadline: Date | null }[]
+    expect(row?.deadline).not.toBeNull()
+    await timeOut(id)
+    expect(await running(id)).toEqual(['slow (asked to end)'])
+  })
+})
+
+describe('the time of a run', () => {
+  it('is over: what runs is asked to end, what waits never starts, and clean-up runs', async () => {
+    const tasks = [task('slow'), task('next', ['slow']), { id: 'ask', approval: { message: 'ok?' } }]
+    const more = { timeoutMs: 60_000, onFailure: [task('tell')], finally: [task('tidy')] }
+    const id = await begin({ tasks, ...more })
+    expect(await running(id)).toEqual(['slow'])
+    await timeOut(id)
+    expect(await running(id)).toEqual(['slow (asked to end)'])
+    expect(await rig.play(id, (name, run) => answered(name, run.cancelRequested))).toEqual([
+      'slow',
+      'tell',
+      'tidy',
+    ])
+    expect(await rig.standing(id)).toEqual({
+      state: 'failed',
+      tasks: { slow: 'canceled', next: 'canceled', ask: 'canceled', tell: 'succeeded', tidy: 'succeeded' },
+    })
+  })
+
+  it('ends a workflow that is a task of it, too', async () => {
+    const child = await rig.store({ tasks: [task('inner')] })
+    const id = await begin({ tasks: [{ id: 'sub', workflow: child.name }], timeoutMs: 60_000 })
+    const [row] = (await sql(`SELECT child_id FROM belfry.task_wait WHERE workflow_run_id = $1`, [id])) as {
+      child_id: string
+    }[]
+    await timeOut(id)
+    expect(await rig.standing(row?.child_id ?? '')).toEqual({
+      state: 'canceled',
+      tasks: { inner: 'canceled' },
+    })
+    expect(await rig.standing(id)).toEqual({ state: 'failed', tasks: { sub: 'canceled' } })
+  })
+})
+
+describe('a cancel', () => {
+  it('lets teardowns of what was set up run, then finally, but not onFailure', async () => {
+    const tasks = [
+      task('up'),
+      task('work', ['up']),
+      task('down', ['work'], { teardownOf: 'up' }),
+      task('never-up', ['work']),
+      task('never-down', ['never-up'], { teardownOf: 'never-up' }),
+    ]
+    const id = await begin({ tasks, onFailure: [task('tell')], finally: [task('tidy')] })
+    await endOne(id, 'up', { output: null })
+    expect(await running(id)).toEqual(['work'])
+    await cancel(id)
+    expect(await running(id)).toEqual(['work (asked to end)'])
+    expect(await rig.play(id, (name, run) => answered(name, run.cancelRequested))).toEqual([
+      'work',
+      'down',
+      'tidy',
+    ])
+    expect(await rig.standing(id)).toMatchObject({
+      state: 'canceled',
+      tasks: {
+        up: 'succeeded',
+        work: 'canceled',
+        down: 'succeeded',
+        'never-up': 'canceled',
+        tell: 'skipped',
+      },
+    })
+  })
+
+  it('again changes nothing; a failure of clean-up is not hidden', async () => {
+    const id = await begin({ tasks: [task('slow')], finally: [task('bad')] })
+    await running(id)
+    await cancel(id)
+    await cancel(id)
+    await rig.play(id, (name, run) => answered(name, run.cancelRequested))
+    expect(await rig.standing(id)).toEqual({ state: 'canceled', tasks: { slow: 'canceled', bad: 'failed' } })
+    expect((await rig.act(id, 'cancel')).body.code).toBe('invalid_state')
+  })
+})
+
+describe('setup and teardown', () => {
+  const tasks = [
+    task('up'),
+    task('work', ['up']),
+    task('down', ['work'], { teardownOf: 'up' }),
+    task('after', ['work']),
+  ]
+  const ends =
+    (fails: string) =>
+    (name: string): TaskAnswer | undefined =>
+      name === fails ? 'failed' : undefined
+
+  it.each([
+    ['nothing', { up: 'succeeded', work: 'succeeded', down: 'succeeded', after: 'succeeded' }, 'succeeded'],
+    ['work', { up: 'succeeded', work: 'failed', down: 'succeeded', after: 'upstream_failed' }, 'failed'],
+    [
+      'up',
+      { up: 'failed', work: 'upstream_failed', down: 'upstream_failed', after: 'upstream_failed' },
+      'failed',
+    ],
+    ['down', { up: 'succeeded', work: 'succeeded', down: 'failed', after: 'succeeded' }, 'failed'],
+  ])('%s fails', async (fails, states, state) => {
+    const id = await begin({ tasks })
+    await rig.play(id, ends(fails))
+    expect(await rig.standing(id)).toEqual({ state, tasks: states })
+  })
+})
+
+describe('onFailure', () => {
+  it('runs after a failure, with its own needs; a failure that is allowed is none', async () => {
+    const onFailure = [task('tell'), task('log', ['tell'])]
+    const failed = await begin({ tasks: [task('bad')], onFailure })
+    expect(await rig.play(failed, (name) => answered(name, false))).toEqual(['bad', 'tell', 'log'])
+    expect((await rig.standing(failed)).state).toBe('failed')
+    const allowed = await begin({ tasks: [task('bad', [], { allowFailure: true })], onFailure })
+    expect(await rig.play(allowed, (name) => answered(name, false))).toEqual(['bad'])
+    expect(await rig.standing(allowed)).toEqual({
+      state: 'succeeded',
+      tasks: { bad: 'failed', tell: 'skipped', log: 'skipped' },
+    })
+  })
+})
