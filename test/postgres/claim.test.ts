@@ -16,7 +16,7 @@ import {
   enterScopeByHash,
   enterScopeByIndex,
 } from '../../packages/server/src/postgres/statements/transaction.ts'
-import { createRunningFixture, type RunningFixture } from '../support/running.ts'
+import { createRunningFixture, eventually, type RunningFixture } from '../support/running.ts'
 
 type PlanNode = {
   readonly 'Node Type': string
@@ -214,6 +214,39 @@ function pathTo(node: PlanNode, wanted: (node: PlanNode) => boolean): PlanNode[]
   }
   return undefined
 }
+
+describe('a claim and the rescuer that settles', () => {
+  test('do not wait for each other in a circle, when a run was given back and is claimed anew', async () => {
+    const job = await fixture.addJob({ queue: 'anew' })
+    await fixture.addRuns(job, 2)
+    const session = await fixture.openSession()
+    const shares = [{ queue: 'anew', minTag: -Infinity, limit: 10 }]
+    const asked = { sessionId: session, shares, routes: ['http'], deadlineMarginMs: 0 }
+    const { runs } = await fixture.queue.claim({ ...asked, number: 1 })
+    const [first, second] = runs.toSorted((a, b) => (a.runId < b.runId ? -1 : 1))
+    if (first === undefined || second === undefined) throw new Error('two runs were not claimed')
+    // the settling takes the claim, and then waits for the first of its runs
+    await client.query('BEGIN')
+    await client.query('SELECT FROM belfry.ready WHERE run_id = $1 FOR UPDATE', [first.runId])
+    const settled = fixture.store.settleClaims(10_000)
+    await eventually(async () => {
+      const waiting = await fixture.database.sql<{ count: number }>(
+        `SELECT count(*)::int AS count FROM pg_stat_activity
+         WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%fresh AS%'`,
+      )
+      return waiting[0]?.count === 1
+    }, 'the settling to wait')
+    await fixture.store.handBack(session, [second])
+    const again = await fixture.queue.claim({ ...asked, number: 2, overNumbers: [1] })
+    expect(again.runs.map((run) => run.runId)).toEqual([second.runId])
+    await client.query('COMMIT')
+    await settled
+    expect((await fixture.store.heldRuns(session)).map((run) => run.runId).toSorted()).toEqual([
+      first.runId,
+      second.runId,
+    ])
+  })
+})
 
 describe('a claim and the end of its session', () => {
   const shares = [{ queue: 'cross', minTag: -Infinity, limit: 10 }]

@@ -152,7 +152,11 @@ WITH supply AS MATERIALIZED (
 ), noted AS (
   INSERT INTO belfry.claim (session_id, tenant_id, number, run_ids) SELECT $1, tenant_id, $7, ids FROM alike
 ), over AS (
-  DELETE FROM belfry.claim WHERE session_id = $1 AND number = ANY ($8::bigint[])
+  DELETE FROM belfry.claim WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM belfry.claim WHERE session_id = $1 AND number = ANY ($8::bigint[])
+    -- a rescuer that settles them waits for runs, of which this may have claimed one anew
+    FOR UPDATE SKIP LOCKED
+  ))
 ), parcels AS MATERIALIZED (
   SELECT said.*
   FROM (
