@@ -20,7 +20,7 @@ import { createLowWaterMarks } from './low-water-marks.ts'
 import { createQueueShares } from './queue-shares.ts'
 import type { WorkerSession } from './session.ts'
 import type { Slots } from './slots.ts'
-import { createStrays } from './strays.ts'
+import { createStrays, type Strays } from './strays.ts'
 
 /** So many times as long as a look takes, none follows; but no longer than this. */
 const restShare = 20
@@ -53,10 +53,8 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   const shares = createQueueShares(queues)
   const strays = createStrays({ store, hints, clock, slots })
   const marks = createClaimPositions(createLowWaterMarks())
-  const claimAll = createIntake(
-    { ...options, overlaps: true },
-    { shares, strays, marks, definitions: createDefinitionCache(store) },
-  )
+  const definitions = createDefinitionCache(store)
+  const claimAll = createIntake({ ...options, overlaps: true }, { shares, strays, marks, definitions })
   let pollMs = minPollMs
   let cursor: ReadyCursor | null = null
   let nextLookMs = -Infinity
@@ -116,6 +114,15 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     slotFreed() {
       if (hungry) loop.wake()
     },
+    ...createGivingBack(options, strays),
+  }
+}
+
+function createGivingBack(
+  { events, session }: Pick<ClaimerOptions, 'events' | 'session'>,
+  strays: Strays,
+): Pick<Claimer, 'giveBack' | 'giveBackStrays'> {
+  return {
     async giveBack(sessionId, runs) {
       try {
         await strays.giveBack(sessionId, runs)

@@ -65,13 +65,9 @@ export interface Intake {
   readonly cut: boolean
 }
 
-/** Answers a function that claims and starts. */
-export function createIntake(
-  options: IntakeOptions,
-  parts: IntakeParts,
-): (sessionId: string, signal: AbortSignal) => Promise<Intake> {
-  const { clock, databaseClock, session, slots } = options
-  const free = (unstarted: number): number => Math.min(slots.free() - unstarted, maxClaim)
+/** One claim, and the start of what it brought. */
+function createSteps(options: IntakeOptions, parts: IntakeParts) {
+  const { clock, databaseClock, session } = options
 
   async function claimOnce(sessionId: string, wanted: readonly QueueLimit[]): Promise<readonly ClaimedRun[]> {
     const sentMs = clock.monotonicMs()
@@ -108,6 +104,17 @@ export function createIntake(
       )
     if (runs[0] !== undefined) options.book?.started(runs[0].claim)
   }
+  return { claimOnce, startAll }
+}
+
+/** Answers a function that claims and starts. */
+export function createIntake(
+  options: IntakeOptions,
+  parts: IntakeParts,
+): (sessionId: string, signal: AbortSignal) => Promise<Intake> {
+  const { clock, session, slots } = options
+  const { claimOnce, startAll } = createSteps(options, parts)
+  const free = (unstarted: number): number => Math.min(slots.free() - unstarted, maxClaim)
 
   /** The next claim; undefined where nothing is left to ask, or no slot is free beside `unstarted` runs. */
   function ask(sessionId: string, signal: AbortSignal, unstarted: number) {

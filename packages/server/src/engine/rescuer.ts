@@ -89,34 +89,9 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   async function sweep(signal?: AbortSignal): Promise<number> {
     // until this sweep is through, the next round sweeps again
     nextSweepMs = -Infinity
-    let after: { sessionId: string; runId: string } | null = null
-    let rescued = 0
-    while (signal?.aborted !== true) {
-      const page: Awaited<ReturnType<typeof store.stuckRuns>> = await store.stuckRuns(after, pageSize)
-      await isolateFault(
-        page.runs,
-        async (runs) => {
-          const ends = runs.map((run) => rescueEnd(run, page.nowMs, random))
-          const { applied, paused, ...letGo } = await store.rescue(ends)
-          rescued += applied.length
-          tell(options, runs, applied)
-          hintTimers(options.hints, applied, letGo)
-          tellPaused(options, paused)
-        },
-        setAside,
-      )
-      const last = page.runs.at(-1)
-      if (last === undefined || page.runs.length < pageSize) break
-      after = { sessionId: last.sessionId, runId: last.runId }
-    }
+    const rescued = await rescueStuck(options, { pageSize, retryInMs: sweepMs, signal })
     nextSweepMs = clock.monotonicMs() + sweepMs
     return rescued
-  }
-
-  function setAside({ runId }: StuckRun, cause: unknown): void {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    const error = new Error(`The lost attempt of run ${runId} cannot be ended: ${why}`, { cause })
-    events.emit('role_failed', { role: 'rescuer', error, retryInMs: sweepMs })
   }
 
   const loop = createLoop({ name: 'rescuer', clock, random, events, round })
@@ -134,6 +109,42 @@ export function createRescuer(options: RescuerOptions): Rescuer {
       return rescued
     },
   }
+}
+
+/** Rescues page by page; answers how many. */
+async function rescueStuck(
+  options: RescuerOptions,
+  { pageSize, retryInMs, signal }: { pageSize: number; retryInMs: number; signal: AbortSignal | undefined },
+): Promise<number> {
+  const { store, random, events } = options
+  let after: { sessionId: string; runId: string } | null = null
+  let rescued = 0
+
+  function setAside({ runId }: StuckRun, cause: unknown): void {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const error = new Error(`The lost attempt of run ${runId} cannot be ended: ${why}`, { cause })
+    events.emit('role_failed', { role: 'rescuer', error, retryInMs })
+  }
+
+  while (signal?.aborted !== true) {
+    const page: Awaited<ReturnType<typeof store.stuckRuns>> = await store.stuckRuns(after, pageSize)
+    await isolateFault(
+      page.runs,
+      async (runs) => {
+        const ends = runs.map((run) => rescueEnd(run, page.nowMs, random))
+        const { applied, paused, ...letGo } = await store.rescue(ends)
+        rescued += applied.length
+        tell(options, runs, applied)
+        hintTimers(options.hints, applied, letGo)
+        tellPaused(options, paused)
+      },
+      setAside,
+    )
+    const last = page.runs.at(-1)
+    if (last === undefined || page.runs.length < pageSize) break
+    after = { sessionId: last.sessionId, runId: last.runId }
+  }
+  return rescued
 }
 
 function tell(

@@ -37,21 +37,18 @@ interface Waiting extends WaitingRun {
 }
 
 export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions): WaitingRuns {
-  /** In the order of their claims; those before `head`, and those that left, are none any more. */
-  const queue: Waiting[] = []
-  let head = 0
-  const waiting = new Set<Waiting>()
+  const line = createLine<Waiting>()
   const leaving: Waiting[] = []
   let timer: Timer | undefined
 
   function leave(each: Waiting): void {
-    waiting.delete(each)
+    line.delete(each)
     slots.leave(each.held)
   }
 
   /** One of a session that was lost is somebody else's. A cancel ends it where it is given back. */
   function abort(each: Waiting, reason: AbortReason): boolean {
-    if (!waiting.has(each)) return false
+    if (!line.has(each)) return false
     leave(each)
     if (reason === 'lease_lost') return true
     // what is aborted at one time goes back in one statement
@@ -69,23 +66,14 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
   }
 
   function giveBackAll(): void {
-    const all = [...waiting]
+    const all = line.all()
     for (const each of all) leave(each)
     giveBackThese(all)
   }
 
-  function oldest(): Waiting | undefined {
-    for (; head < queue.length; head++) {
-      const each = queue[head]
-      if (each !== undefined && waiting.has(each)) return each
-    }
-    queue.length = head = 0
-    return undefined
-  }
-
   function check(): void {
     timer = undefined
-    const first = oldest()
+    const first = line.oldest()
     if (first === undefined) return
     const leftMs = first.sinceMs + patienceMs - clock.monotonicMs()
     if (leftMs <= 0) giveBackAll()
@@ -99,18 +87,42 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
       const held: Held = { sessionId: run.sessionId, run: run.run, abort: abortIt }
       slots.take(held)
       const each: Waiting = { ...run, held, sinceMs }
-      waiting.add(each)
-      queue.push(each)
+      line.add(each)
       timer ??= clock.setTimer(patienceMs, check)
     },
     next() {
       while (slots.idle()) {
-        const each = oldest()
+        const each = line.oldest()
         if (each === undefined) return
         leave(each)
         each.begin()
       }
     },
     giveBack: giveBackAll,
+  }
+}
+
+/** Things in the order in which they came. Those at its head go fast, however many there are. */
+function createLine<Item>() {
+  /** Those before `head`, and those that are not in the set, have left. */
+  const queue: Item[] = []
+  const present = new Set<Item>()
+  let head = 0
+  return {
+    add(item: Item): void {
+      present.add(item)
+      queue.push(item)
+    },
+    delete: (item: Item) => present.delete(item),
+    has: (item: Item) => present.has(item),
+    all: (): Item[] => [...present],
+    oldest(): Item | undefined {
+      for (; head < queue.length; head++) {
+        const item = queue[head]
+        if (item !== undefined && present.has(item)) return item
+      }
+      queue.length = head = 0
+      return undefined
+    },
   }
 }

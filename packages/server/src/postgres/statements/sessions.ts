@@ -118,8 +118,8 @@ WITH held AS MATERIALIZED (
   FROM held WHERE NOT canceled
 ), back AS (
   UPDATE belfry.ready AS run
-  SET session_id = NULL, settled_by = NULL, claimed_at = NULL, deadline = NULL, progress = NULL, attempt = run.attempt - 1,
-      slotted = false, gate_seen = false, gate = placed.gate
+  SET session_id = NULL, settled_by = NULL, claimed_at = NULL, deadline = NULL, progress = NULL,
+      attempt = run.attempt - 1, slotted = false, gate_seen = false, gate = placed.gate
   FROM placed WHERE run.run_id = placed.run_id
 ), gone AS (
   DELETE FROM belfry.ready WHERE run_id = ANY (ARRAY(SELECT run_id FROM held WHERE canceled))
