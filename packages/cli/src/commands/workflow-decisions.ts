@@ -90,7 +90,7 @@ export const workflowDecisionCommands: readonly Command[] = [
     effect: 'change',
     fieldFlags: { '/task': '<task>', '/item': '--item', '/reason': '--reason' },
     examples: [
-      { words: 'With a word', command: `belfry workflow-run approve ${run} ship --reason "looks good"` },
+      { words: 'With a word', command: `belfry workflow-run approve ${run} ship --reason 'looks good'` },
     ],
     run: approve,
   },
@@ -106,7 +106,7 @@ export const workflowDecisionCommands: readonly Command[] = [
     examples: [
       {
         words: 'With the reason',
-        command: `belfry workflow-run reject ${run} ship --reason "not on Friday"`,
+        command: `belfry workflow-run reject ${run} ship --reason 'not on Friday'`,
       },
     ],
     run: reject,
