@@ -68,7 +68,8 @@ async function running(scheduleId: string, more: { source?: string; sessionId?: 
        VALUES ($1, $2, $3, 1, $4, now(), $5, 'default', 0, now(), $6))
      INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
        available_at, timeout_ms, lease_epoch, attempt, session_id, settled_by, claimed_at, deadline)
-     VALUES ($1, $2, $3, 1, 'default', 'http', 1, 0, now(), 60000, 1, 1, $7, $7, now(), now() + interval '1 h')`,
+     VALUES ($1, $2, $3, 1, 'default', 'http', 1, 0, now(), 60000, 1, 1, $7, $7, now(),
+       now() + interval '1 h')`,
     [runId, fixture.tenantId, job.id, scheduleId, more.source ?? 'schedule', new Date(lastMs), sessionId],
   )
   return { runId, leaseEpoch: 1, sessionId }
@@ -254,7 +255,8 @@ describe('who ends the run', () => {
     for (let n = 0; n < 2; n++) {
       const { runId } = await running(id)
       await sql(
-        `UPDATE belfry.ready SET session_id = NULL, settled_by = NULL, claimed_at = NULL, deadline = NULL WHERE run_id = $1`,
+        `UPDATE belfry.ready SET session_id = NULL, settled_by = NULL, claimed_at = NULL, deadline = NULL
+         WHERE run_id = $1`,
         [runId],
       )
       await eventually(async () => (await fixture.place(runId)).place === 'ended', 'the run to fail')

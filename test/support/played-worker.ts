@@ -23,7 +23,8 @@ export function playWorker(database: TestDatabase): PlayedWorker {
     async claim(runId, lateMs = 0) {
       const session = randomUUID()
       await database.sql(
-        `UPDATE belfry.ready SET session_id = $2, settled_by = $2, claimed_at = available_at + $3 * interval '1 ms',
+        `UPDATE belfry.ready SET session_id = $2, settled_by = $2,
+           claimed_at = available_at + $3 * interval '1 ms',
            deadline = now() + interval '1 min', attempt = attempt + 1, lease_epoch = lease_epoch + 1
          WHERE run_id = $1`,
         [runId, session, lateMs],

@@ -1,5 +1,6 @@
 // What the benches take on their command line: `--name value` with numbers, each within bounds, and lists of
-// words, of those that are there. Anything else ends the process with words, so that a slip of the fingers does not measure something else.
+// words, of those that are there. Anything else ends the process with words, so that a slip of the fingers
+// does not measure something else.
 
 export type Allowed = Readonly<
   Record<string, { readonly fallback: number; readonly least: number; readonly most: number }>

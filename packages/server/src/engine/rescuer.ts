@@ -68,22 +68,19 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   const expire = createExpirer(options)
   let nextSweepMs = -Infinity
 
-  async function endSessions(): Promise<number> {
-    const { sessionIds } = await store.endExpiredSessions()
+  async function endSessions(signal?: AbortSignal): Promise<number> {
+    const { sessionIds, claims } = await store.endExpiredSessions()
+    // of a session that was ended just now, a claim may have been committed since this was seen
+    if (claims || sessionIds.length > 0) await settleAll(store, signal)
     for (const sessionId of sessionIds) events.emit('session_lost', { sessionId, role: 'worker' })
     return sessionIds.length
   }
 
   async function round(signal: AbortSignal): Promise<number> {
-    const ended = await endSessions()
-    await settle(signal)
+    const ended = await endSessions(signal)
     if (ended > 0 || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
     await expire(signal)
     return intervalMs * (0.8 + random.next() * 0.4)
-  }
-
-  async function settle(signal?: AbortSignal): Promise<void> {
-    while (signal?.aborted !== true && (await store.settleClaims(settledAtOnce)) >= settledAtOnce);
   }
 
   async function sweep(signal?: AbortSignal): Promise<number> {
@@ -103,7 +100,7 @@ export function createRescuer(options: RescuerOptions): Rescuer {
           hintTimers(options.hints, applied, letGo)
           tellPaused(options, paused)
         },
-        setAside,
+        (run, cause) => setAside(events, run, cause, sweepMs),
       )
       const last = page.runs.at(-1)
       if (last === undefined || page.runs.length < pageSize) break
@@ -111,12 +108,6 @@ export function createRescuer(options: RescuerOptions): Rescuer {
     }
     nextSweepMs = clock.monotonicMs() + sweepMs
     return rescued
-  }
-
-  function setAside({ runId }: StuckRun, cause: unknown): void {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    const error = new Error(`The lost attempt of run ${runId} cannot be ended: ${why}`, { cause })
-    events.emit('role_failed', { role: 'rescuer', error, retryInMs: sweepMs })
   }
 
   const loop = createLoop({ name: 'rescuer', clock, random, events, round })
@@ -128,12 +119,21 @@ export function createRescuer(options: RescuerOptions): Rescuer {
     },
     async runOnce() {
       await endSessions()
-      await settle()
       const rescued = await sweep()
       await expire()
       return rescued
     },
   }
+}
+
+function setAside(events: EventSink, { runId }: StuckRun, cause: unknown, retryInMs: number): void {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const error = new Error(`The lost attempt of run ${runId} cannot be ended: ${why}`, { cause })
+  events.emit('role_failed', { role: 'rescuer', error, retryInMs })
+}
+
+async function settleAll(store: Pick<RunStore, 'settleClaims'>, signal?: AbortSignal): Promise<void> {
+  while (signal?.aborted !== true && (await store.settleClaims(settledAtOnce)) >= settledAtOnce);
 }
 
 function tell(

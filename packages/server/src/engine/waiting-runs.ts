@@ -37,10 +37,7 @@ interface Waiting extends WaitingRun {
 }
 
 export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions): WaitingRuns {
-  /** In the order of their claims; those before `head`, and those that left, are none any more. */
-  const queue: Waiting[] = []
-  let head = 0
-  const waiting = new Set<Waiting>()
+  const waiting = createLine()
   const leaving: Waiting[] = []
   let timer: Timer | undefined
 
@@ -69,23 +66,14 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
   }
 
   function giveBackAll(): void {
-    const all = [...waiting]
+    const all = waiting.all()
     for (const each of all) leave(each)
     giveBackThese(all)
   }
 
-  function oldest(): Waiting | undefined {
-    for (; head < queue.length; head++) {
-      const each = queue[head]
-      if (each !== undefined && waiting.has(each)) return each
-    }
-    queue.length = head = 0
-    return undefined
-  }
-
   function check(): void {
     timer = undefined
-    const first = oldest()
+    const first = waiting.first()
     if (first === undefined) return
     const leftMs = first.sinceMs + patienceMs - clock.monotonicMs()
     if (leftMs <= 0) giveBackAll()
@@ -100,17 +88,43 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
       slots.take(held)
       const each: Waiting = { ...run, held, sinceMs }
       waiting.add(each)
-      queue.push(each)
       timer ??= clock.setTimer(patienceMs, check)
     },
     next() {
       while (slots.idle()) {
-        const each = oldest()
+        const each = waiting.first()
         if (each === undefined) return
         leave(each)
         each.begin()
       }
     },
     giveBack: giveBackAll,
+  }
+}
+
+/** In the order of their claims; taking the first costs the same however many there are. */
+function createLine() {
+  const queue: Waiting[] = []
+  /** Those before it, and those that are not in `left`, are none any more. */
+  let head = 0
+  const left = new Set<Waiting>()
+
+  return {
+    has: (each: Waiting): boolean => left.has(each),
+    all: (): Waiting[] => [...left],
+    delete: (each: Waiting): boolean => left.delete(each),
+    add(each: Waiting): void {
+      left.add(each)
+      queue.push(each)
+    },
+    first(): Waiting | undefined {
+      for (; head < queue.length; head++) {
+        const each = queue[head]
+        if (each !== undefined && left.has(each)) return each
+      }
+      queue.length = 0
+      head = 0
+      return undefined
+    },
   }
 }

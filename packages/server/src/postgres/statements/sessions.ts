@@ -118,8 +118,8 @@ WITH held AS MATERIALIZED (
   FROM held WHERE NOT canceled
 ), back AS (
   UPDATE belfry.ready AS run
-  SET session_id = NULL, settled_by = NULL, claimed_at = NULL, deadline = NULL, progress = NULL, attempt = run.attempt - 1,
-      slotted = false, gate_seen = false, gate = placed.gate
+  SET session_id = NULL, settled_by = NULL, claimed_at = NULL, deadline = NULL, progress = NULL,
+      attempt = run.attempt - 1, slotted = false, gate_seen = false, gate = placed.gate
   FROM placed WHERE run.run_id = placed.run_id
 ), gone AS (
   DELETE FROM belfry.ready WHERE run_id = ANY (ARRAY(SELECT run_id FROM held WHERE canceled))
@@ -140,13 +140,23 @@ FROM held`,
   byIndex,
 )
 
-/** A session that is being renewed at this instant is locked, and passed over. */
-export const endExpiredSessions = statement<{ readonly id: string }>(
+/**
+ * A session that is being renewed at this instant is locked, and passed over. Tells besides whether there are
+ * claims to settle.
+ */
+export const endExpiredSessions = statement<{
+  readonly session_ids: readonly string[]
+  readonly claims: boolean
+}>(
   'belfry_end_expired_sessions',
   `
-DELETE FROM belfry.session
-WHERE id = ANY (ARRAY(
-  SELECT id FROM belfry.session WHERE expires_at <= belfry.now() FOR UPDATE SKIP LOCKED
-))
-RETURNING id`,
+WITH ended AS (
+  DELETE FROM belfry.session
+  WHERE id = ANY (ARRAY(
+    SELECT id FROM belfry.session WHERE expires_at <= belfry.now() FOR UPDATE SKIP LOCKED
+  ))
+  RETURNING id
+)
+SELECT (SELECT coalesce(json_agg(id), '[]') FROM ended) AS session_ids,
+       EXISTS (SELECT FROM belfry.claim) AS claims`,
 )
