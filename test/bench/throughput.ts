@@ -1,8 +1,8 @@
 // `npm run bench:throughput`: no-op runs a second, history kept and durability on, and inserts a second, of
 // Belfry as a library and of its peers, one after the other on one Postgres (BullMQ on Redis). `--seconds
 // n` bounds each measurement, `--runs n` works off so many runs instead, `--slots n` sets how many Belfry
-// runs at a time, `--engines a,b` which peers take part. The last line is one JSON object; `ratio` is ours ÷
-// theirs. Nothing is asserted.
+// runs at a time, `--engines a,b` which peers take part. The last line is one JSON object; `ratio` is ours
+// ÷ theirs. Nothing is asserted.
 import { benchArguments, seconds } from './support/bench-arguments.ts'
 import type { EngineName } from './support/engine.ts'
 import { finish, machine, ratioOf, say } from './support/figures.ts'

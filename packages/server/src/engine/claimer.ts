@@ -7,6 +7,7 @@
  * over) comes more seldom, one that did not see all comes sooner; at most a twentieth of the time goes into
  * looking. Neither a look nor a claim that finds nothing writes anything.
  */
+import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { ReadyCursor, RunQueue } from '../ports/run-queue.ts'
@@ -17,7 +18,7 @@ import { createDefinitionCache } from './definition-cache.ts'
 import { createIntake, type IntakeOptions } from './intake.ts'
 import { createLoop } from './loop.ts'
 import { createLowWaterMarks } from './low-water-marks.ts'
-import { createQueueShares } from './queue-shares.ts'
+import { createQueueShares, type QueueShares } from './queue-shares.ts'
 import type { WorkerSession } from './session.ts'
 import type { Slots } from './slots.ts'
 import { createStrays, type Strays } from './strays.ts'
@@ -53,25 +54,16 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   const shares = createQueueShares(queues)
   const strays = createStrays({ store, hints, clock, slots })
   const marks = createClaimPositions(createLowWaterMarks())
-  const definitions = createDefinitionCache(store)
-  const claimAll = createIntake({ ...options, overlaps: true }, { shares, strays, marks, definitions })
+  const claimAll = createIntake(
+    { ...options, overlaps: true },
+    { shares, strays, marks, definitions: createDefinitionCache(store) },
+  )
   let pollMs = minPollMs
-  let cursor: ReadyCursor | null = null
-  let nextLookMs = -Infinity
   /** The last round left runs behind for want of slots. */
   let hungry = false
   let unsubscribe = (): void => {}
 
-  /** For a worker of every queue: hears of those that have something ready; answers whether there is one. */
-  async function look(): Promise<boolean> {
-    const sentMs = clock.monotonicMs()
-    const seen = await options.queue.readyQueues(cursor)
-    const nowMs = clock.monotonicMs()
-    nextLookMs = nowMs + restAfterLook(nowMs - sentMs, seen.next === null ? maxPollMs : 0)
-    cursor = seen.next
-    shares.found(seen.found, nowMs)
-    return seen.found.length > 0
-  }
+  const looker = createLooker(options, shares)
 
   async function round(signal: AbortSignal): Promise<number> {
     const sessionId = session.current()
@@ -79,8 +71,7 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     await strays.lookIfDue(sessionId)
     // what is known or hinted comes before the search for more; where nothing is known this asks nothing
     let found = await claimAll(sessionId, signal)
-    const looks = !shares.fixed && clock.monotonicMs() >= nextLookMs
-    if (looks && (await look()) && found.runs === 0) found = await claimAll(sessionId, signal)
+    if (looker.isDue() && (await looker.look()) && found.runs === 0) found = await claimAll(sessionId, signal)
     hungry = slots.free() <= 0
     if (hungry) return maxPollMs
     if (found.cut) return 0
@@ -114,27 +105,44 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     slotFreed() {
       if (hungry) loop.wake()
     },
-    ...createGivingBack(options, strays),
-  }
-}
-
-function createGivingBack(
-  { events, session }: Pick<ClaimerOptions, 'events' | 'session'>,
-  strays: Strays,
-): Pick<Claimer, 'giveBack' | 'giveBackStrays'> {
-  return {
-    async giveBack(sessionId, runs) {
-      try {
-        await strays.giveBack(sessionId, runs)
-      } catch (error) {
-        strays.suspect()
-        events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
-      }
-    },
+    giveBack: (sessionId, runs) => giveBackOrSuspect(strays, events, sessionId, runs),
     async giveBackStrays() {
       const sessionId = session.current()
       if (sessionId !== undefined) await strays.giveBackUnknown(sessionId)
     },
+  }
+}
+
+/** For a worker of every queue. */
+function createLooker({ clock, queue, maxPollMs }: ClaimerOptions, shares: QueueShares) {
+  let cursor: ReadyCursor | null = null
+  let nextMs = -Infinity
+  return {
+    isDue: (): boolean => !shares.fixed && clock.monotonicMs() >= nextMs,
+    /** Hears of those queues that have something ready; answers whether there is one. */
+    async look(): Promise<boolean> {
+      const sentMs = clock.monotonicMs()
+      const seen = await queue.readyQueues(cursor)
+      const nowMs = clock.monotonicMs()
+      nextMs = nowMs + restAfterLook(nowMs - sentMs, seen.next === null ? maxPollMs : 0)
+      cursor = seen.next
+      shares.found(seen.found, nowMs)
+      return seen.found.length > 0
+    },
+  }
+}
+
+async function giveBackOrSuspect(
+  strays: Strays,
+  events: EventSink,
+  sessionId: string,
+  runs: readonly HeldRun[],
+): Promise<void> {
+  try {
+    await strays.giveBack(sessionId, runs)
+  } catch (error) {
+    strays.suspect()
+    events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
   }
 }
 

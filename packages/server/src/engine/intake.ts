@@ -65,9 +65,13 @@ export interface Intake {
   readonly cut: boolean
 }
 
-/** One claim, and the start of what it brought. */
-function createSteps(options: IntakeOptions, parts: IntakeParts) {
-  const { clock, databaseClock, session } = options
+/** Answers a function that claims and starts. */
+export function createIntake(
+  options: IntakeOptions,
+  parts: IntakeParts,
+): (sessionId: string, signal: AbortSignal) => Promise<Intake> {
+  const { clock, databaseClock, session, slots } = options
+  const free = (unstarted: number): number => Math.min(slots.free() - unstarted, maxClaim)
 
   async function claimOnce(sessionId: string, wanted: readonly QueueLimit[]): Promise<readonly ClaimedRun[]> {
     const sentMs = clock.monotonicMs()
@@ -81,41 +85,6 @@ function createSteps(options: IntakeOptions, parts: IntakeParts) {
     return claim.runs
   }
 
-  async function startAll(
-    sessionId: string,
-    runs: readonly ClaimedRun[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    const versionOf = ({ tenantId, jobId, jobVersion }: ClaimedRun) => ({
-      tenantId,
-      jobId,
-      version: jobVersion,
-    })
-    const versions = runs.map(versionOf)
-    const definitionOf = await parts.definitions.load(versions).catch(async (error: unknown) => {
-      // if that fails too, they are found as strays
-      await parts.strays.giveBack(sessionId, runs).catch(() => undefined)
-      throw error
-    })
-    if (signal.aborted || session.current() !== sessionId) await parts.strays.giveBack(sessionId, runs)
-    else
-      runs.forEach((run, index) =>
-        options.start(sessionId, run, definitionOf(versions[index] ?? versionOf(run))),
-      )
-    if (runs[0] !== undefined) options.book?.started(runs[0].claim)
-  }
-  return { claimOnce, startAll }
-}
-
-/** Answers a function that claims and starts. */
-export function createIntake(
-  options: IntakeOptions,
-  parts: IntakeParts,
-): (sessionId: string, signal: AbortSignal) => Promise<Intake> {
-  const { clock, session, slots } = options
-  const { claimOnce, startAll } = createSteps(options, parts)
-  const free = (unstarted: number): number => Math.min(slots.free() - unstarted, maxClaim)
-
   /** The next claim; undefined where nothing is left to ask, or no slot is free beside `unstarted` runs. */
   function ask(sessionId: string, signal: AbortSignal, unstarted: number) {
     if (signal.aborted || session.current() !== sessionId) return undefined
@@ -123,47 +92,82 @@ export function createIntake(
     return wanted.length === 0 ? undefined : claimOnce(sessionId, wanted)
   }
 
-  async function pass(sessionId: string, signal: AbortSignal): Promise<Intake> {
-    const overlaps = options.overlaps === true
-    const pending: Promise<readonly ClaimedRun[]>[] = []
-    let claims = 0
-    let total = 0
-    /** Sends claims until `most` are under way; `unstarted` runs have yet to take their slots. */
-    function send(most: number, unstarted: number): void {
-      while (pending.length < most && claims < (overlaps ? claimsOfPass : Infinity)) {
-        const next = ask(sessionId, signal, unstarted + pending.length * maxClaim)
-        if (next === undefined) return
-        claims++
-        // it is awaited later, when it may have failed already
-        next.catch(() => undefined)
-        pending.push(next)
-      }
-    }
-
-    send(1, 0)
-    for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
-      const runs = await next
-      total += runs.length
-      if (overlaps) {
-        send(claimsAtOnce, runs.length)
-        // before these runs keep the process busy, the claims have to leave it
-        if (pending.length > 0) await clock.sleep(0)
-      }
-      if (runs.length > 0) await startAll(sessionId, runs, signal)
-      send(1, 0)
-    }
-    return { runs: total, cut: overlaps && claims >= claimsOfPass }
-  }
-
   return async (sessionId, signal) => {
     parts.shares.beginPass()
     try {
-      return await pass(sessionId, signal)
+      return await pass(options, {
+        ask: (unstarted) => ask(sessionId, signal, unstarted),
+        startAll: (runs) => startAll(options, parts, sessionId, runs, signal),
+      })
     } catch (error) {
       parts.strays.suspect()
       throw error
     }
   }
+}
+
+/** Claims and starts until there is nothing more to ask. */
+async function pass(
+  { clock, overlaps = false }: IntakeOptions,
+  steps: {
+    readonly ask: (unstarted: number) => Promise<readonly ClaimedRun[]> | undefined
+    readonly startAll: (runs: readonly ClaimedRun[]) => Promise<void>
+  },
+): Promise<Intake> {
+  const pending: Promise<readonly ClaimedRun[]>[] = []
+  let claims = 0
+  let total = 0
+  /** Sends claims until `most` are under way; `unstarted` runs have yet to take their slots. */
+  function send(most: number, unstarted: number): void {
+    while (pending.length < most && claims < (overlaps ? claimsOfPass : Infinity)) {
+      const next = steps.ask(unstarted + pending.length * maxClaim)
+      if (next === undefined) return
+      claims++
+      // it is awaited later, when it may have failed already
+      next.catch(() => undefined)
+      pending.push(next)
+    }
+  }
+
+  send(1, 0)
+  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+    const runs = await next
+    total += runs.length
+    if (overlaps) {
+      send(claimsAtOnce, runs.length)
+      // before these runs keep the process busy, the claims have to leave it
+      if (pending.length > 0) await clock.sleep(0)
+    }
+    if (runs.length > 0) await steps.startAll(runs)
+    send(1, 0)
+  }
+  return { runs: total, cut: overlaps && claims >= claimsOfPass }
+}
+
+async function startAll(
+  options: IntakeOptions,
+  parts: IntakeParts,
+  sessionId: string,
+  runs: readonly ClaimedRun[],
+  signal: AbortSignal,
+): Promise<void> {
+  const versionOf = ({ tenantId, jobId, jobVersion }: ClaimedRun) => ({
+    tenantId,
+    jobId,
+    version: jobVersion,
+  })
+  const versions = runs.map(versionOf)
+  const definitionOf = await parts.definitions.load(versions).catch(async (error: unknown) => {
+    // if that fails too, they are found as strays
+    await parts.strays.giveBack(sessionId, runs).catch(() => undefined)
+    throw error
+  })
+  if (signal.aborted || options.session.current() !== sessionId) await parts.strays.giveBack(sessionId, runs)
+  else
+    runs.forEach((run, index) =>
+      options.start(sessionId, run, definitionOf(versions[index] ?? versionOf(run))),
+    )
+  if (runs[0] !== undefined) options.book?.started(runs[0].claim)
 }
 
 /** Notes what a claim found in each queue. */

@@ -68,28 +68,44 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   const expire = createExpirer(options)
   let nextSweepMs = -Infinity
 
-  async function endSessions(): Promise<number> {
-    const { sessionIds } = await store.endExpiredSessions()
+  async function endSessions(signal?: AbortSignal): Promise<number> {
+    const { sessionIds, claims } = await store.endExpiredSessions()
+    // of a session that was ended just now, a claim may have been committed since this was seen
+    if (claims || sessionIds.length > 0) await settleAll(store, signal)
     for (const sessionId of sessionIds) events.emit('session_lost', { sessionId, role: 'worker' })
     return sessionIds.length
   }
 
   async function round(signal: AbortSignal): Promise<number> {
-    const ended = await endSessions()
-    await settle(signal)
+    const ended = await endSessions(signal)
     if (ended > 0 || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
     await expire(signal)
     return intervalMs * (0.8 + random.next() * 0.4)
   }
 
-  async function settle(signal?: AbortSignal): Promise<void> {
-    while (signal?.aborted !== true && (await store.settleClaims(settledAtOnce)) >= settledAtOnce);
-  }
-
   async function sweep(signal?: AbortSignal): Promise<number> {
     // until this sweep is through, the next round sweeps again
     nextSweepMs = -Infinity
-    const rescued = await rescueStuck(options, { pageSize, retryInMs: sweepMs, signal })
+    let after: { sessionId: string; runId: string } | null = null
+    let rescued = 0
+    while (signal?.aborted !== true) {
+      const page: Awaited<ReturnType<typeof store.stuckRuns>> = await store.stuckRuns(after, pageSize)
+      await isolateFault(
+        page.runs,
+        async (runs) => {
+          const ends = runs.map((run) => rescueEnd(run, page.nowMs, random))
+          const { applied, paused, ...letGo } = await store.rescue(ends)
+          rescued += applied.length
+          tell(options, runs, applied)
+          hintTimers(options.hints, applied, letGo)
+          tellPaused(options, paused)
+        },
+        (run, cause) => setAside(events, run, cause, sweepMs),
+      )
+      const last = page.runs.at(-1)
+      if (last === undefined || page.runs.length < pageSize) break
+      after = { sessionId: last.sessionId, runId: last.runId }
+    }
     nextSweepMs = clock.monotonicMs() + sweepMs
     return rescued
   }
@@ -103,7 +119,6 @@ export function createRescuer(options: RescuerOptions): Rescuer {
     },
     async runOnce() {
       await endSessions()
-      await settle()
       const rescued = await sweep()
       await expire()
       return rescued
@@ -111,40 +126,14 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   }
 }
 
-/** Rescues page by page; answers how many. */
-async function rescueStuck(
-  options: RescuerOptions,
-  { pageSize, retryInMs, signal }: { pageSize: number; retryInMs: number; signal: AbortSignal | undefined },
-): Promise<number> {
-  const { store, random, events } = options
-  let after: { sessionId: string; runId: string } | null = null
-  let rescued = 0
+function setAside(events: EventSink, { runId }: StuckRun, cause: unknown, retryInMs: number): void {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const error = new Error(`The lost attempt of run ${runId} cannot be ended: ${why}`, { cause })
+  events.emit('role_failed', { role: 'rescuer', error, retryInMs })
+}
 
-  function setAside({ runId }: StuckRun, cause: unknown): void {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    const error = new Error(`The lost attempt of run ${runId} cannot be ended: ${why}`, { cause })
-    events.emit('role_failed', { role: 'rescuer', error, retryInMs })
-  }
-
-  while (signal?.aborted !== true) {
-    const page: Awaited<ReturnType<typeof store.stuckRuns>> = await store.stuckRuns(after, pageSize)
-    await isolateFault(
-      page.runs,
-      async (runs) => {
-        const ends = runs.map((run) => rescueEnd(run, page.nowMs, random))
-        const { applied, paused, ...letGo } = await store.rescue(ends)
-        rescued += applied.length
-        tell(options, runs, applied)
-        hintTimers(options.hints, applied, letGo)
-        tellPaused(options, paused)
-      },
-      setAside,
-    )
-    const last = page.runs.at(-1)
-    if (last === undefined || page.runs.length < pageSize) break
-    after = { sessionId: last.sessionId, runId: last.runId }
-  }
-  return rescued
+async function settleAll(store: Pick<RunStore, 'settleClaims'>, signal?: AbortSignal): Promise<void> {
+  while (signal?.aborted !== true && (await store.settleClaims(settledAtOnce)) >= settledAtOnce);
 }
 
 function tell(

@@ -37,18 +37,18 @@ interface Waiting extends WaitingRun {
 }
 
 export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions): WaitingRuns {
-  const line = createLine<Waiting>()
+  const waiting = createLine()
   const leaving: Waiting[] = []
   let timer: Timer | undefined
 
   function leave(each: Waiting): void {
-    line.delete(each)
+    waiting.delete(each)
     slots.leave(each.held)
   }
 
   /** One of a session that was lost is somebody else's. A cancel ends it where it is given back. */
   function abort(each: Waiting, reason: AbortReason): boolean {
-    if (!line.has(each)) return false
+    if (!waiting.has(each)) return false
     leave(each)
     if (reason === 'lease_lost') return true
     // what is aborted at one time goes back in one statement
@@ -66,14 +66,14 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
   }
 
   function giveBackAll(): void {
-    const all = line.all()
+    const all = waiting.all()
     for (const each of all) leave(each)
     giveBackThese(all)
   }
 
   function check(): void {
     timer = undefined
-    const first = line.oldest()
+    const first = waiting.first()
     if (first === undefined) return
     const leftMs = first.sinceMs + patienceMs - clock.monotonicMs()
     if (leftMs <= 0) giveBackAll()
@@ -87,12 +87,12 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
       const held: Held = { sessionId: run.sessionId, run: run.run, abort: abortIt }
       slots.take(held)
       const each: Waiting = { ...run, held, sinceMs }
-      line.add(each)
+      waiting.add(each)
       timer ??= clock.setTimer(patienceMs, check)
     },
     next() {
       while (slots.idle()) {
-        const each = line.oldest()
+        const each = waiting.first()
         if (each === undefined) return
         leave(each)
         each.begin()
@@ -102,26 +102,28 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
   }
 }
 
-/** Things in the order in which they came. Those at its head go fast, however many there are. */
-function createLine<Item>() {
-  /** Those before `head`, and those that are not in the set, have left. */
-  const queue: Item[] = []
-  const present = new Set<Item>()
+/** In the order of their claims; taking the first costs the same however many there are. */
+function createLine() {
+  const queue: Waiting[] = []
+  /** Those before it, and those that are not in `left`, are none any more. */
   let head = 0
+  const left = new Set<Waiting>()
+
   return {
-    add(item: Item): void {
-      present.add(item)
-      queue.push(item)
+    has: (each: Waiting): boolean => left.has(each),
+    all: (): Waiting[] => [...left],
+    delete: (each: Waiting): boolean => left.delete(each),
+    add(each: Waiting): void {
+      left.add(each)
+      queue.push(each)
     },
-    delete: (item: Item) => present.delete(item),
-    has: (item: Item) => present.has(item),
-    all: (): Item[] => [...present],
-    oldest(): Item | undefined {
+    first(): Waiting | undefined {
       for (; head < queue.length; head++) {
-        const item = queue[head]
-        if (item !== undefined && present.has(item)) return item
+        const each = queue[head]
+        if (each !== undefined && left.has(each)) return each
       }
-      queue.length = head = 0
+      queue.length = 0
+      head = 0
       return undefined
     },
   }

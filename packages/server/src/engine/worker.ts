@@ -8,11 +8,11 @@
  *    handlers for a few milliseconds (slots.ts, waiting-runs.ts).
  * 2. Everything that it holds hangs on its session (session.ts). When that is lost, every handler's signal
  *    fires, and nothing of the old session is written except successes, which the epochs let in or not.
- * 3. Stop: claim no more; give back what waits; drain, up to `drainMs`; signal `shutdown` to what still
- *    runs; write the ends (at least once: back in the queue, uncounted; at most once: outcome unknown); give
- *    back what was never started; close the session. A database that answers nothing is not waited for: each
- *    step has its limit, so the whole ends within `drainMs` + `abortGraceMs` + 15 s, with nothing to drain
- *    within 6 s. What is left undone is the rescuer's as soon as the lease ends.
+ * 3. Stop: claim no more; give back what waits; drain, up to `drainMs`; signal `shutdown` to what still runs;
+ *    write the ends (at least once: back in the queue, uncounted; at most once: outcome unknown); give back
+ *    what was never started; close the session. A database that answers nothing is not waited for: each step
+ *    has its limit, so the whole ends within `drainMs` + `abortGraceMs` + 15 s, with nothing to drain within
+ *    6 s. What is left undone is the rescuer's as soon as the lease ends.
  */
 import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'

@@ -163,7 +163,11 @@ export interface RunStore {
    * Deletes sessions whose lease ran out, under their row locks, so that a renewal at the same instant wins
    * or loses whole.
    */
-  endExpiredSessions(): Promise<{ sessionIds: readonly string[] }>
+  endExpiredSessions(): Promise<{
+    sessionIds: readonly string[]
+    /** Whether there are claims to settle. */
+    claims: boolean
+  }>
   /** Settles what is held by claims, at most so many of them, for `stuckRuns` to see; answers how many. */
   settleClaims(limit: number): Promise<number>
   /**

@@ -76,8 +76,8 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
       return rows.map((row) => ({ runId: row.run_id, leaseEpoch: row.lease_epoch, queue: row.queue }))
     },
     async endExpiredSessions() {
-      const rows = await db.run(engine, endExpiredSessions, [])
-      return { sessionIds: rows.map((row) => row.id) }
+      const [row] = await db.run(engine, endExpiredSessions, [])
+      return { sessionIds: row?.session_ids ?? [], claims: row?.claims ?? false }
     },
     async settleClaims(limit) {
       const [row] = await db.run(engine, settleClaims, [limit])

@@ -1,7 +1,7 @@
 /**
- * What the rescuer reads, of what is settled: runs that a session holds on paper only, past their deadline,
- * or long after their cancel was asked for. The filter stands in SQL and the order is that of `ready_held`,
- * so healthy runs, however many sort first, take no place in a page.
+ * What the rescuer reads, of what is settled: runs that a session holds on paper only, past their
+ * deadline, or long after their cancel was asked for. The filter stands in SQL and the order is that of
+ * `ready_held`, so healthy runs, however many sort first, take no place in a page.
  */
 import { byIndex, statement } from '../statement.ts'
 

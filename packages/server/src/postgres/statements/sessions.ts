@@ -140,13 +140,23 @@ FROM held`,
   byIndex,
 )
 
-/** A session that is being renewed at this instant is locked, and passed over. */
-export const endExpiredSessions = statement<{ readonly id: string }>(
+/**
+ * A session that is being renewed at this instant is locked, and passed over. Tells besides whether there are
+ * claims to settle.
+ */
+export const endExpiredSessions = statement<{
+  readonly session_ids: readonly string[]
+  readonly claims: boolean
+}>(
   'belfry_end_expired_sessions',
   `
-DELETE FROM belfry.session
-WHERE id = ANY (ARRAY(
-  SELECT id FROM belfry.session WHERE expires_at <= belfry.now() FOR UPDATE SKIP LOCKED
-))
-RETURNING id`,
+WITH ended AS (
+  DELETE FROM belfry.session
+  WHERE id = ANY (ARRAY(
+    SELECT id FROM belfry.session WHERE expires_at <= belfry.now() FOR UPDATE SKIP LOCKED
+  ))
+  RETURNING id
+)
+SELECT (SELECT coalesce(json_agg(id), '[]') FROM ended) AS session_ids,
+       EXISTS (SELECT FROM belfry.claim) AS claims`,
 )
