@@ -315,12 +315,12 @@ describe('schedules', () => {
     [
       'job and handler',
       { every: '1h', handler: { kind: 'http', url: 'https://example.com' } },
-      { code: 'invalid_request', pointer: '/job' },
+      { code: 'invalid_request', pointer: '/handler', says: /give one of/ },
     ],
     [
       'retry beside a job',
       { every: '1h', retry: { maxAttempts: 1 } },
-      { code: 'invalid_request', pointer: '/retry', says: /change the job/ },
+      { code: 'invalid_request', pointer: '/retry', says: /belongs to the job/ },
     ],
   ]
   it.each(timings)('%s is refused', (_what, more, expected) =>

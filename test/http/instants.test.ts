@@ -10,6 +10,7 @@ let t: TestApi
 let schedule: string
 let paused: string
 let run: string
+let workflow: string
 beforeAll(async () => {
   t = await startTestApi()
   await t.call('POST', '/v1/jobs', { body: httpJob('known') })
@@ -18,6 +19,8 @@ beforeAll(async () => {
   paused = (await t.call('POST', '/v1/schedules', { body: { name: 'p', job: 'known', every: '1h' } })).body.id
   await t.call('POST', `/v1/schedules/${paused}/pause`)
   run = (await t.call('POST', '/v1/runs', { body: { job: 'known' } })).body.id
+  const tasks = [{ id: 'a', job: 'known' }]
+  workflow = (await t.call('POST', '/v1/workflows', { body: { name: 'w', tasks } })).body.id
 })
 afterAll(() => t.close())
 
@@ -135,8 +138,9 @@ describe('a cursor', () => {
   const lists = (Object.entries(routes) as [RouteName, Route][]).filter(
     ([, route]) => route.query !== undefined && 'cursor' in route.query.shape,
   )
-  const pathOf = (name: RouteName) =>
-    routes[name].path.replace(':id', name === 'attemptList' ? run : schedule)
+  const idOf = (name: RouteName) =>
+    name === 'attemptList' ? run : name === 'workflowVersionList' ? workflow : schedule
+  const pathOf = (name: RouteName) => routes[name].path.replace(':id', idOf(name))
   /** The name of the list in its cursors, and the filter that stands in them without a query. */
   const scopes: Readonly<Record<string, () => { list: string; filter: Record<string, unknown> }>> = {
     tenantList: () => ({ list: 'tenants', filter: {} }),
@@ -152,11 +156,16 @@ describe('a cursor', () => {
     replanList: () => ({ list: 'replans', filter: {} }),
     poolList: () => ({ list: 'pools', filter: {} }),
     deadLetterList: () => ({ list: 'dead-letters', filter: { state: ['open'] } }),
+    workflowList: () => ({ list: 'workflows', filter: {} }),
+    workflowVersionList: () => ({ list: 'workflow-versions', filter: { workflow } }),
+    workflowRunList: () => ({ list: 'workflow-runs', filter: {} }),
+    approvalList: () => ({ list: 'approvals', filter: {} }),
   }
   /** Where it is not the id of what was the last on the page before. */
   const goodPositions: Readonly<Record<string, string>> = {
     occurrenceList: '0',
     attemptList: '0',
+    workflowVersionList: '0',
     deadLetterList: '0.019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
   }
   const ask = async (name: RouteName, cursor: string) => {

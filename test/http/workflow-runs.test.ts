@@ -109,7 +109,7 @@ describe('the command line', () => {
   it('runs, lists, shows and cancels', async () => {
     const made = await belfry('workflow', 'run', 'flow', '--input', '{"x": 1}', '-o', 'name')
     const id = made.out.trim()
-    expect(made.err).toContain(`Next: belfry workflow-run tasks ${id}`)
+    expect(made.err).toContain(`Next: belfry workflow-run get ${id} --watch`)
     await resolver.runOnce()
     expect((await belfry('workflow-run', 'list', '--workflow', 'flow')).out).toMatch(`${id} `)
     expect((await belfry('workflow-run', 'list', '--workflow', 'none')).err).toContain(

@@ -199,12 +199,6 @@ describe('what is refused', () => {
     ],
     ['no tasks', { tasks: [] }, 'invalid_request', '/tasks'],
     ['an unknown job', { tasks: [{ id: 'a', job: 'laod' }] }, 'not_found', '/tasks/0/job'],
-    [
-      'what is not run',
-      { tasks: [{ id: 'a', approval: { message: 'Go?' } }] },
-      'invalid_request',
-      '/tasks/0/approval',
-    ],
     ['an unknown field', { tasks: [{ id: 'a', job: 'load', need: [] }] }, 'invalid_request', '/tasks/0/need'],
     [
       'a mask',

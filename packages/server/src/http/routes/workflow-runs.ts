@@ -43,7 +43,7 @@ export const workflowRunEndpoints: WorkflowRunEndpoints = {
     as: 'tenant',
     async answer({ tx, query, credential }) {
       const filter = { workflow: query.workflow, schedule: query.scheduleId }
-      const scope = { list: 'workflow_runs', tenantId: credential.tenantId, filter }
+      const scope = { list: 'workflow-runs', tenantId: credential.tenantId, filter }
       const workflowId = await idOfName(tx, query.workflow)
       if (workflowId === null) return { body: { items: [], nextCursor: null } }
       const read = (page: Parameters<typeof tx.workflows.runs.list>[0]) =>

@@ -77,7 +77,7 @@ export const workflowEndpoints: WorkflowEndpoints = {
     async answer({ tx, params, query, credential }) {
       const { limit, cursor } = query
       const filter = { workflow: params.id }
-      const scope = { list: 'workflow_versions', tenantId: credential.tenantId, filter }
+      const scope = { list: 'workflow-versions', tenantId: credential.tenantId, filter }
       const beforeVersion = readCursor(scope, cursor, readNumber)
       await versionOf(tx, params.id)
       const items = await tx.workflows.versions(params.id, { beforeVersion, limit: limit + 1 })
