@@ -20,10 +20,12 @@ async function createRig(program: string) {
   await fixture.database.useVirtualNow(new Date(startMs))
   const time = { nowMs: startMs }
   const reads: number[] = []
+  const failing = { reads: 0 }
   const postgres = createPostgresTimerIndex(fixture.database.open())
   const truth: TimerIndex = {
     ...postgres,
-    scan(options) {
+    async scan(options) {
+      if (failing.reads-- > 0) throw new Error('Postgres failed')
       reads.push(...options.shards)
       return postgres.scan(options)
     },
@@ -44,6 +46,7 @@ async function createRig(program: string) {
     server,
     fixture,
     open,
+    failReads: (count: number) => void (failing.reads = count),
     /** Shards that were read in Postgres. */
     reads,
     tenantId: fixture.tenantId,
@@ -150,6 +153,26 @@ describeNeeding('redis', 'timer index in Redis', (program) => {
       expect(idsOf(await scan(index, 11))).toEqual([id])
       expect(idsOf(await scan(index, 11))).toEqual([id])
       expect(await rig.server.say('ZCARD belfry:{11}:timers')).toContain(':1')
+    })
+
+    test('what changed while Postgres failed is read once it answers', async () => {
+      const { index } = await rig.open()
+      await scan(index, 17)
+      const id = await addAt(17, startMs + 10_000)
+      index.changed(17)
+      rig.failReads(1)
+      await expect(scan(index, 17)).rejects.toThrow('Postgres failed')
+      expect(idsOf(await scan(index, 17))).toEqual([id])
+    })
+
+    test('a timer of long ago that is told to have changed is read as well', async () => {
+      const { index } = await rig.open()
+      await scan(index, 18)
+      const id = await addAt(18, startMs - 3_600_000)
+      index.changed(18)
+      expect(await scan(index, 18)).toEqual([])
+      index.changed(18, -Infinity)
+      expect(idsOf(await scan(index, 18))).toEqual([id])
     })
 
     test('killed: Postgres is read; back and empty: the index is built anew', async () => {

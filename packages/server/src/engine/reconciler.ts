@@ -14,7 +14,7 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
-import type { MendableIndex, TimerIndex } from '../ports/timer-index.ts'
+import type { MendableIndex, TimerIndex, TimerPage } from '../ports/timer-index.ts'
 import type { Elector } from './elector.ts'
 import { createLoop } from './loop.ts'
 
@@ -22,6 +22,8 @@ const defaultIntervalMs = 15_000
 /** What is late by less may be on its way. */
 const overdueMs = 2_000
 const pageSize = 5_000
+/** Of a round; the next one goes on. */
+const mostPages = 20
 
 export interface ReconcilerOptions {
   readonly clock: Clock
@@ -44,20 +46,29 @@ export interface Reconciler extends Service {
 export function createReconciler(options: ReconcilerOptions): Reconciler {
   const { events, hints, elector, truth, index, intervalMs = defaultIntervalMs } = options
 
+  /** Where a round left off for want of pages. */
+  let cursor: string | null = null
+
   async function runOnce(signal?: AbortSignal): Promise<number> {
     const shards = elector.heldShards().map(({ shard }) => shard)
     if (shards.length === 0) return 0
     const misses = new Set<string>()
-    let cursor: string | null = null
+    let pages = 0
     do {
-      const page = await truth.scan({ shards, horizonMs: -overdueMs, limit: pageSize, cursor, fromMs: null })
+      const page: TimerPage = await truth.scan({
+        shards,
+        horizonMs: -overdueMs,
+        limit: pageSize,
+        cursor,
+        fromMs: null,
+      })
       const missing = await index.mend(page.timers)
       for (const { id } of missing) misses.add(id)
       for (const shard of new Set(missing.map((timer) => timer.shard)))
         hints.publish({ topic: 'timers', key: String(shard) })
-      // what the index knows of a backlog it knows in full
-      cursor = missing.length === 0 ? null : page.cursor
-    } while (cursor !== null && signal?.aborted !== true)
+      cursor = page.cursor
+      pages++
+    } while (cursor !== null && pages < mostPages && signal?.aborted !== true)
     if (misses.size > 0) events.emit('timers_missed', { count: misses.size })
     return misses.size
   }

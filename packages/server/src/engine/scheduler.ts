@@ -162,7 +162,7 @@ function createState(options: SchedulerOptions): State {
 /** Does the most urgent piece of work; false when there is none. */
 async function step(state: State): Promise<boolean> {
   adoptShards(state)
-  state.reader.request(state.setAside.takeRested())
+  readAgain(state, state.setAside.takeRested())
   const fired = await fireDue(state)
   if (state.reader.waitMs() === 0) {
     await state.reader.readPage()
@@ -222,13 +222,20 @@ function settle(state: State, outcome: FireOutcome): void {
     const ready = state.preparer.onTime(timer)
     lanes.push(ready === undefined ? { timer } : { timer, ready })
   }
-  reader.request(outcome.changedShards)
+  readAgain(state, outcome.changedShards)
   if (outcome.lostShards.size > 0) {
     for (const shard of outcome.lostShards) state.terms.delete(shard)
     restrict(state)
     options.elector.wake()
   }
   if (outcome.failure !== undefined) throw outcome.failure.error
+}
+
+/** Reads shards of which some timers are not as they were thought to be, however late those are. */
+function readAgain({ options, reader }: State, shards: Iterable<number>): void {
+  const these = [...shards]
+  for (const shard of these) options.timers.changed(shard, Number.NEGATIVE_INFINITY)
+  reader.request(these)
 }
 
 /** Decides some of the coming fires while there is time. */

@@ -46,8 +46,11 @@ export interface TimerIndex {
     cursor: string | null
     fromMs: number | null
   }): Promise<TimerPage>
-  /** Something changed in a shard: what is known of it may be out of date. */
-  changed(shard: number): void
+  /**
+   * Something changed in a shard: what is known of it may be out of date, from this due instant on (left out:
+   * from about now on, as it is with what is made or changed).
+   */
+  changed(shard: number, fromMs?: number): void
   /** These are about to be fired. Never fails: what an index knows decides nothing. */
   take(timers: readonly DueTimer[]): Promise<void>
   /** `gone` no longer stand as they were read; `moved` are where they stand now. Never fails. */

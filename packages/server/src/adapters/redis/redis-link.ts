@@ -17,6 +17,8 @@ const commandTimeoutMs = 1_000
 const connectTimeoutMs = 2_000
 const firstReconnectMs = 100
 const longestReconnectMs = 5_000
+/** The connection for commands, among those that listen. */
+const commands = ''
 
 export interface RedisLink {
   /** False: commands are not tried. */
@@ -96,13 +98,13 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
       client = new Redis(options.url, { ...settings, commandTimeout: commandTimeoutMs })
       clients.push(client)
       client.on('ready', () => state.connected())
-      client.on('error', (error: Error) => state.away(error.message))
-      client.on('close', () => state.away('the connection was closed'))
+      client.on('error', (error: Error) => state.disconnected(error.message))
+      client.on('close', () => state.disconnected('the connection was closed'))
       for (const channel of channels) {
         // what listens is silent for as long as nothing is said: no time limit
         const listener = new Redis(options.url, settings)
         clients.push(listener)
-        listenOn(listener, channel)
+        listenOn(listener, channel, state)
       }
       await client.connect().catch(() => undefined)
     },
@@ -120,6 +122,9 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
 /** Whether Redis is there; a change of it is told. */
 function createLinkState({ clock, events }: RedisLinkOptions) {
   const state = { generation: 0, up: false, sinceMs: clock.nowMs(), fault: 'it was not reached yet' }
+  /** Which connections do not stand. */
+  const missing = new Set<string>([commands])
+
   function turn(up: boolean): void {
     if (state.up === up) return
     state.up = up
@@ -142,10 +147,21 @@ function createLinkState({ clock, events }: RedisLinkOptions) {
     },
     connected() {
       state.generation++
-      turn(true)
+      missing.delete(commands)
+      turn(missing.size === 0)
     },
-    away(fault: string) {
+    disconnected(fault: string) {
       state.fault = fault
+      missing.add(commands)
+      turn(false)
+    },
+    hears(channel: string) {
+      missing.delete(channel)
+      turn(missing.size === 0)
+    },
+    deaf(channel: string, fault: string) {
+      state.fault = fault
+      missing.add(channel)
       turn(false)
     },
     closed() {
@@ -154,13 +170,23 @@ function createLinkState({ clock, events }: RedisLinkOptions) {
   }
 }
 
-function listenOn(listener: Redis, { name, heard }: Channel): void {
+/** Without the ears of this process the link counts as away: others would speak to nobody. */
+function listenOn(listener: Redis, { name, heard }: Channel, state: LinkState): void {
+  const deaf = (fault: string): void => state.deaf(name, fault)
+  deaf('it is not listened to yet')
   listener.on('message', (_, message: string) => heard(message))
-  // the other connection reports what is wrong
-  listener.on('error', () => undefined)
-  listener.on('ready', () => void listener.subscribe(name).catch(() => undefined))
+  listener.on('error', (error: Error) => deaf(error.message))
+  listener.on('close', () => deaf('the connection that listens was closed'))
+  listener.on('ready', () => {
+    listener.subscribe(name).then(
+      () => state.hears(name),
+      (error: unknown) => deaf(`it cannot be listened to: ${String(error)}`),
+    )
+  })
   void listener.connect().catch(() => undefined)
 }
+
+type LinkState = ReturnType<typeof createLinkState>
 
 function pauseMs(times: number, random: Random): number {
   const ceilingMs = Math.min(longestReconnectMs, firstReconnectMs * 2 ** Math.min(times - 1, 10))

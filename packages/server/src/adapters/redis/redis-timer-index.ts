@@ -72,10 +72,9 @@ export function createRedisTimerIndex(parts: Parts): MendableIndex {
         throw error
       }
     },
-    changed(shard) {
+    changed(shard, fromMs = databaseClock.nowMs() - changedAgoMs) {
       const index = indexes.known(shard)
-      // what falls due is made for now or later; what comes late is found by the reconciler
-      if (index !== undefined) index.changedFromMs ??= databaseClock.nowMs() - changedAgoMs
+      if (index !== undefined) index.changedFromMs = Math.min(index.changedFromMs ?? Infinity, fromMs)
     },
     take: (timers) => indexes.take(timers),
     settle: (gone, moved) => indexes.settle(gone, moved),
@@ -85,9 +84,18 @@ export function createRedisTimerIndex(parts: Parts): MendableIndex {
 
 /** Brings the indexes of shards up to what is asked for, and then a page further. */
 function createFiller({ truth, databaseClock }: Parts, indexes: ShardIndexes) {
-  /** Reads these shards in Postgres from one due instant to another, page by page, into the index. */
-  async function fill(shards: readonly number[], fromMs: number, toMs: number, pages: number): Promise<void> {
+  /**
+   * Reads these shards in Postgres from one due instant to another, page by page, into the index; answers from
+   * where on something is left to read, null where nothing is.
+   */
+  async function fill(
+    shards: readonly number[],
+    fromMs: number,
+    toMs: number,
+    pages: number,
+  ): Promise<number | null> {
     let cursor: string | null = null
+    let reachedMs = fromMs
     for (let page = 0; page < pages; page++) {
       const nowMs = databaseClock.nowMs()
       const found: TimerPage = await truth.scan({
@@ -99,12 +107,13 @@ function createFiller({ truth, databaseClock }: Parts, indexes: ShardIndexes) {
       })
       // the horizon was counted from the database's time, which may be a little less than was thought
       const atEndMs = toMs - Math.max(0, nowMs - (found.nowMs ?? nowMs))
-      const reachedMs = found.cursor === null ? atEndMs : keyAfter(found.cursor, null).dueAtMs
+      reachedMs = found.cursor === null ? atEndMs : keyAfter(found.cursor, null).dueAtMs
       const groups = Map.groupBy(found.timers, ({ shard }) => shard)
       await Promise.all(shards.map((shard) => indexes.add(shard, groups.get(shard) ?? [], reachedMs)))
       cursor = found.cursor
-      if (cursor === null) return
+      if (cursor === null) return null
     }
+    return reachedMs
   }
 
   /** What has changed is read again, as far as the index reaches. */
@@ -115,8 +124,15 @@ function createFiller({ truth, databaseClock }: Parts, indexes: ShardIndexes) {
     if (changed.length === 0) return
     const fromMs = Math.min(...changed.map(([, { changedFromMs }]) => changedFromMs ?? Infinity))
     const reachMs = Math.max(...changed.map(([, { untilMs }]) => untilMs))
+    // what changes meanwhile says so anew; what is not read now, because Postgres fails, has to be read again
     for (const [, index] of changed) index.changedFromMs = null
-    await fill(shardsOf(changed), fromMs, reachMs, mostPages)
+    let leftMs: number | null = fromMs
+    try {
+      leftMs = await fill(shardsOf(changed), fromMs, reachMs, mostPages)
+    } finally {
+      for (const [, index] of leftMs === null ? [] : changed)
+        index.changedFromMs = Math.min(index.changedFromMs ?? Infinity, leftMs ?? Infinity)
+    }
   }
 
   return async function prepare(shards: readonly number[], toMs: number): Promise<void> {
@@ -125,7 +141,8 @@ function createFiller({ truth, databaseClock }: Parts, indexes: ShardIndexes) {
     const behind = opened.filter(([, { untilMs }]) => untilMs < toMs)
     if (behind.length > 0) {
       for (const [, index] of behind) if (index.untilMs === -Infinity) index.changedFromMs = null
-      return fill(shardsOf(behind), reachOf(behind), toMs + clockMarginMs, mostPages)
+      await fill(shardsOf(behind), reachOf(behind), toMs + clockMarginMs, mostPages)
+      return
     }
     const farMs = databaseClock.nowMs() + aheadMs
     const near = opened.filter(([, { untilMs }]) => untilMs < farMs)
