@@ -19,6 +19,8 @@ const firstReconnectMs = 100
 const longestReconnectMs = 5_000
 /** The connection for commands, among those that listen. */
 const commands = ''
+/** The client's words. */
+const timedOut = 'Command timed out'
 
 export interface RedisLink {
   /** False: commands are not tried. */
@@ -81,7 +83,13 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
       try {
         return await command(client)
       } catch (error) {
-        throw new RedisAway(error instanceof Error ? error.message : String(error), { cause: error })
+        const fault = error instanceof Error ? error.message : String(error)
+        if (fault === timedOut) {
+          // frozen, or cut off without a word: nothing tells but that it is silent
+          state.disconnected(`it does not answer within ${commandTimeoutMs} ms`)
+          client.disconnect(true)
+        }
+        throw new RedisAway(fault, { cause: error })
       }
     },
     listen: (name, heard) => void channels.push({ name, heard }),
@@ -99,7 +107,7 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
       clients.push(client)
       client.on('ready', () => state.connected())
       client.on('error', (error: Error) => state.disconnected(error.message))
-      client.on('close', () => state.disconnected('the connection was closed'))
+      client.on('close', () => state.disconnected())
       for (const channel of channels) {
         // what listens is silent for as long as nothing is said: no time limit
         const listener = new Redis(options.url, settings)
@@ -107,6 +115,7 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
         listenOn(listener, channel, state)
       }
       await client.connect().catch(() => undefined)
+      state.started()
     },
     async close() {
       for (const each of clients) {
@@ -129,8 +138,12 @@ function createLinkState({ clock, events }: RedisLinkOptions) {
     if (state.up === up) return
     state.up = up
     state.sinceMs = clock.nowMs()
-    const fault = up ? null : state.fault
-    events.emit('part_changed', { part: 'redis', state: up ? 'up' : 'away', fault })
+    tell()
+  }
+
+  function tell(): void {
+    const { up, fault } = state
+    events.emit('part_changed', { part: 'redis', state: up ? 'up' : 'away', fault: up ? null : fault })
   }
   return {
     get up() {
@@ -150,7 +163,8 @@ function createLinkState({ clock, events }: RedisLinkOptions) {
       missing.delete(commands)
       turn(missing.size === 0)
     },
-    disconnected(fault: string) {
+    /** Without a fault that is known: why it is away stays what it was. */
+    disconnected(fault = state.up ? 'the connection was closed' : state.fault) {
       state.fault = fault
       missing.add(commands)
       turn(false)
@@ -163,6 +177,10 @@ function createLinkState({ clock, events }: RedisLinkOptions) {
       state.fault = fault
       missing.add(channel)
       turn(false)
+    },
+    /** Tells at the start, too, that it is away. */
+    started() {
+      if (!state.up) tell()
     },
     closed() {
       state.up = false
