@@ -206,7 +206,7 @@ CREATE OR REPLACE FUNCTION belfry.key_hash(input jsonb, path text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-RETURN COALESCE("left"(encode(sha256(convert_to(CASE WHEN starts_with(path, '/'::text) THEN (input #>> string_to_array(replace(replace(replace(substr(path, 2), '/'::text, ''::text), '~1'::text, '/'::text), '~0'::text, '~'::text), ''::text)) ELSE (input ->> path) END, 'UTF8'::name)), 'hex'::text), 32), ''::text)
+RETURN COALESCE("left"(encode(sha256(convert_to((NULLIF(CASE WHEN starts_with(path, '/'::text) THEN (input #> string_to_array(replace(replace(replace(substr(path, 2), '/'::text, ''::text), '~1'::text, '/'::text), '~0'::text, '~'::text), ''::text)) ELSE (input -> path) END, 'null'::jsonb))::text, 'UTF8'::name)), 'hex'::text), 32), ''::text)
 ;
 
 CREATE OR REPLACE FUNCTION belfry.let_followers_go(ended uuid[])
@@ -665,6 +665,7 @@ CREATE TABLE belfry.claim (
   session_id uuid NOT NULL,
   tenant_id uuid NOT NULL,
   number bigint NOT NULL,
+  claimed_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   run_ids uuid[] NOT NULL
 ) WITH (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=500);
 CREATE INDEX claim_of ON belfry.claim USING btree (session_id, number);
@@ -822,7 +823,7 @@ CREATE POLICY app ON belfry.event TO belfry_app USING ((tenant_id = belfry.tenan
 CREATE POLICY engine ON belfry.event TO belfry_engine USING (true);
 GRANT DELETE, SELECT ON belfry.event TO belfry_engine;
 GRANT INSERT, SELECT ON belfry.event TO belfry_app;
-GRANT UPDATE (workflow_run_ids) ON belfry.event TO belfry_app;
+GRANT UPDATE (key, workflow_run_ids) ON belfry.event TO belfry_app;
 
 CREATE TABLE belfry.extra_run (
   tenant_id uuid NOT NULL,
@@ -1104,8 +1105,7 @@ CREATE TABLE belfry.ready (
   CONSTRAINT ready_pkey PRIMARY KEY (run_id),
   CONSTRAINT ready_cancel_reason_check CHECK ((cancel_reason = ANY (ARRAY['overlap'::text, 'replaced'::text]))),
   CONSTRAINT ready_check CHECK (((session_id IS NULL) = (deadline IS NULL))),
-  CONSTRAINT ready_check1 CHECK (((session_id IS NULL) = (claimed_at IS NULL))),
-  CONSTRAINT ready_settled CHECK (((settled_by IS NULL) OR (NOT (settled_by IS DISTINCT FROM session_id))))
+  CONSTRAINT ready_check1 CHECK (((session_id IS NULL) = (claimed_at IS NULL)))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, fillfactor=45);
 CREATE INDEX ready_arrived ON belfry.ready USING btree (tenant_id, gate) WHERE ((gate IS NOT NULL) AND (NOT gate_seen));
 CREATE INDEX ready_claim ON belfry.ready USING btree (queue, handler, tag, run_id) WHERE ((settled_by IS NULL) AND (gate IS NULL));

@@ -155,11 +155,22 @@ describe('schedule create', () => {
     expect(result.err).toContain('Note: 02:30 is skipped')
   })
 
+  it('leads to the workflow runs of what runs a workflow', async () => {
+    rig.server.intercept = () => ({
+      status: 201,
+      body: rig.server.store.addSchedule('n', { job: null, jobId: null, workflow: 'w' }),
+    })
+    const result = await create('n', '--every', '5m', '--workflow', 'w')
+    rig.server.intercept = () => undefined
+    expect(result.err).toContain('Next: belfry workflow-run list --schedule n')
+  })
+
   it.each([
     [[], /say when/],
     [['--every', '5m'], /say what/],
     [['--every', '5m', '--at', '+1m', '--job', 'x'], /give only one of --every, --at/],
-    [['--every', '5m', '--job', 'x', '--http', 'https://a'], /say what: --http/],
+    [['--every', '5m', '--job', 'x', '--http', 'https://a'], /give only one of what runs: --http/],
+    [['--every', '5m', '--workflow', 'w', '--job', 'x'], /give only one of what runs: --http/],
     [
       ['--every', '5m', '--job', 'x', '--timeout', '3s'],
       /--timeout belongs to the job: use belfry job update x/,

@@ -115,13 +115,79 @@ describe('belfry workflow validate', () => {
       '/finally/0/needs/0',
       /another part/,
     ],
-    ['a field that is none', workflow([task('a', { need: ['b'] })]), '/tasks/0', /need/],
+    [
+      'a field that is none',
+      workflow([task('a', { need: ['b'] })]),
+      '/tasks/0/need',
+      /not a known field; did you mean "needs"/,
+    ],
+    [
+      'a rule of Airflow',
+      workflow([task('a', { rule: 'all_success' })]),
+      '/tasks/0/rule',
+      /mean "all_succeeded"/,
+    ],
+    [
+      'a wait of no form',
+      workflow([{ id: 'a', wait: { hours: 1 } }]),
+      '/tasks/0/wait',
+      /like \{forMs: 60000/,
+    ],
+    [
+      'an end of a wait of no form',
+      workflow([{ id: 'a', wait: { until: 'noon' } }]),
+      '/tasks/0/wait',
+      /\{at: "2027/,
+    ],
+    [
+      'a list of no form',
+      workflow([task('a', { forEach: { from: ['x'] } })]),
+      '/tasks/0/forEach/from',
+      /like \{task: list, path/,
+    ],
+    [
+      'a mapping of no form',
+      workflow([task('a', { inputFrom: [{ x: 1 }] })]),
+      '/tasks/0/inputFrom/0',
+      /like \{to:/,
+    ],
+    [
+      'a trigger of no form',
+      workflow([task('a')], { triggers: [{ cron: '' }] }),
+      '/triggers/0',
+      /\{event: order-paid/,
+    ],
+    ['no name', { tasks: [task('a')] }, '/name', /is required/],
+    [
+      'a need twice',
+      workflow([task('a'), task('b', { needs: ['a', 'a'] })]),
+      '/tasks/1/needs/1',
+      /second time/,
+    ],
   ])('refuses %s', async (_, file, pointer, words) => {
     const { code, out } = await validate(file)
     expect(code).not.toBe(0)
     const { errors } = JSON.parse(out) as { errors: { pointer: string; message: string }[] }
     expect(errors.map((each) => each.pointer)).toContain(pointer)
     expect(errors.map((each) => each.message).join('\n')).toMatch(words)
+  })
+
+  it.each<[string, string, RegExp]>([
+    ['an empty file', '', /is empty/],
+    ['a file of comments', '# later\n', /is empty/],
+    ['two documents', 'name: a\n---\nname: b\n', /2 YAML documents.*keep one/],
+    ['an empty document before another', '---\n---\nname: b\n', /2 YAML documents/],
+    ['a tag', `name: a\ntasks:\n  - id: a\n    job: !!js/function 'x'\n`, /js\/function.*plain values/],
+    [
+      'a file of GitHub Actions',
+      'on: push\njobs:\n  build:\n    runs-on: x\n',
+      /GitHub Actions.*write tasks/,
+    ],
+    ['an alias of nothing', 'name: *a\n', /not valid YAML/],
+  ])('says of %s what it is', async (_, text, words) => {
+    const { code, out, err } = await validate(text)
+    expect(code).toBe(2)
+    expect(out + err).toMatch(words)
   })
 
   it('refuses what is no YAML, and a call without a file', async () => {
@@ -149,6 +215,22 @@ describe('belfry workflow graph', () => {
         '',
       ].join('\n'),
     )
+  })
+
+  it('gives programs nodes and edges', async () => {
+    const { nodes, edges } = JSON.parse(await graph('-o', 'json')) as { nodes: object[]; edges: object[] }
+    expect(nodes).toHaveLength(4)
+    expect(nodes[3]).toEqual({
+      id: 'join',
+      kind: 'task',
+      role: 'main',
+      rule: 'none_failed_min_one_success',
+      forEach: false,
+      allowFailure: false,
+    })
+    expect(edges).toContainEqual({ from: 'left', to: 'join' })
+    expect(edges).toHaveLength(4)
+    expect(await graph('-o', 'name')).toBe('extract\nleft\nright\njoin\n')
   })
 
   it.each([

@@ -122,6 +122,23 @@ it('draws a run once, in every form', async () => {
   expect(await as('svg')).toContain('<title>list: succeeded</title>')
 })
 
+it('gives programs the graph of a run, with the states', async () => {
+  const graph = ['workflow', 'graph', '--run', id]
+  expect(JSON.parse((await cli([...graph, '-o', 'json'])).out)).toMatchObject({
+    nodes: [
+      { id: 'list', state: 'succeeded', items: null },
+      { id: 'each', state: 'started', forEach: true, items: ['succeeded', 'started'] },
+      { id: 'go', state: 'waiting_for_dependencies' },
+    ],
+    edges: [
+      { from: 'list', to: 'each' },
+      { from: 'each', to: 'go' },
+    ],
+  })
+  const both = await cli([...graph, '-o', 'json', '--as', 'svg'])
+  expect([both.code, both.err.includes('give only one')]).toEqual([2, true])
+})
+
 it('says what does not go together', async () => {
   expect((await cli(['workflow', 'graph', '--run', 'nightly'])).err).toContain('no id of a workflow run')
   expect((await cli(['workflow', 'graph', 'nightly', '--run', id])).err).toContain('leave the name')

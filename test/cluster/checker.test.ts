@@ -77,6 +77,8 @@ const waiting = `
   INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority,
     timeout_ms, lease_epoch, attempt, crash_count)
   VALUES ($1, $2, $1, 1, now(), 0, 'default', 'http', 0, 1000, 1, 1, 0)`
+const sessionId = randomUUID()
+const hold = 'UPDATE belfry.ready SET session_id = $2, claimed_at = now(), deadline = now() WHERE run_id = $1'
 
 const faults: readonly Fault[] = [
   {
@@ -186,6 +188,20 @@ const faults: readonly Fault[] = [
     kind: 'a run that still waits for its next attempt',
     commit: ({ sql }) => sql.query(waiting, [randomUUID(), tenantId]),
     named: ['1 runs are still alive'],
+  },
+  {
+    kind: 'a run that is held, which neither its row nor a claim tells',
+    async commit({ sql }) {
+      const [settled, listed] = [randomUUID(), randomUUID()]
+      for (const runId of [settled, listed, strangerId]) {
+        await sql.query(alive, [runId, tenantId])
+        await sql.query(hold, [runId, sessionId])
+      }
+      await sql.query('UPDATE belfry.ready SET settled_by = session_id WHERE run_id = $1', [settled])
+      const claim = 'INSERT INTO belfry.claim (session_id, tenant_id, number, run_ids) VALUES ($1, $2, 1, $3)'
+      await sql.query(claim, [sessionId, tenantId, [listed]])
+    },
+    named: ['3 runs are still alive', `${strangerId} is held, but neither settled nor in a row of claim`],
   },
 ]
 

@@ -1,6 +1,11 @@
 // What a worker holds beyond its slots: how much, what becomes of it, and which claims are over by it.
 import { describe, expect, test } from 'vitest'
 import { createClaimBook } from '../../packages/server/src/engine/claim-book.ts'
+import {
+  createIntake,
+  type IntakeOptions,
+  type IntakeParts,
+} from '../../packages/server/src/engine/intake.ts'
 import { createSlots } from '../../packages/server/src/engine/slots.ts'
 import { createTurnover } from '../../packages/server/src/engine/turnover.ts'
 import { createWaitingRuns } from '../../packages/server/src/engine/waiting-runs.ts'
@@ -69,22 +74,31 @@ describe('runs that wait for a handler', () => {
     const slots = createSlots(count, clock, book)
     const begun: string[] = []
     const given: (readonly [string, readonly string[]])[] = []
+    const acknowledged = Promise.withResolvers<boolean>()
     const waiting = createWaitingRuns({
       clock,
       slots,
-      giveBack: (sessionId, runs) => void given.push([sessionId, runs.map((run) => run.runId)]),
+      giveBack(sessionId, runs) {
+        given.push([sessionId, runs.map((run) => run.runId)])
+        return acknowledged.promise
+      },
     })
     const overs: (() => void)[] = []
-    const add = (runId: string, sessionId = 's'): void =>
+    const add = (runId: string, sessionId = 's', claim = 1): void =>
       waiting.add({
         sessionId,
-        run: runOf(runId),
+        run: runOf(runId, claim),
         begin() {
           begun.push(runId)
           overs.push(slots.begin())
         },
       })
-    return { clock, slots, begun, given, waiting, add, over: () => overs.shift()?.() }
+    const acknowledge = async (back: boolean): Promise<void> => {
+      acknowledged.resolve(back)
+      await Promise.resolve()
+      await Promise.resolve()
+    }
+    return { clock, book, slots, begun, given, waiting, add, acknowledge, over: () => overs.shift()?.() }
   }
 
   test('begin in their order, as many as there are slots', () => {
@@ -105,6 +119,44 @@ describe('runs that wait for a handler', () => {
     clock.move(1)
     expect(given).toEqual([['s', ['a']]])
     expect(slots.busy()).toBe(0)
+  })
+
+  test.each(['timeout', 'cancel'])('of a claim that is over only when a %s gave them back', async (why) => {
+    const { clock, book, slots, given, add, acknowledge } = rig(0)
+    const { number } = book.open('s')
+    add('a', 's', number)
+    book.started(number)
+    if (why === 'timeout') clock.move(1_000)
+    else for (const held of slots.held()) held.abort('cancel')
+    await Promise.resolve()
+    expect(given).toEqual([['s', ['a']]])
+    expect(book.open('s').overNumbers).toEqual([])
+    await acknowledge(true)
+    expect(book.open('s').overNumbers).toEqual([number])
+  })
+
+  test('of a claim that is never over when giving back failed', async () => {
+    const { clock, book, add, acknowledge } = rig(0)
+    const { number } = book.open('s')
+    add('a', 's', number)
+    book.started(number)
+    clock.move(1_000)
+    await acknowledge(false)
+    expect(book.open('s').overNumbers).toEqual([])
+    expect(book.open('s').overNumbers).toEqual([])
+  })
+
+  test('of a claim that is not over while one that waited begins', () => {
+    const { book, slots, waiting } = rig(1)
+    const { number } = book.open('s')
+    const run = runOf('a', number)
+    const held = { sessionId: 's', run, abort: () => false }
+    waiting.add({ sessionId: 's', run, begin: () => slots.take(held) })
+    book.started(number)
+    waiting.next()
+    expect(book.open('s').overNumbers).toEqual([])
+    slots.release(held)
+    expect(book.open('s').overNumbers).toEqual([number])
   })
 
   test('are given back together when they are canceled, and never begin', async () => {
@@ -164,10 +216,55 @@ describe('the book of claims', () => {
     expect(book.open('s').overNumbers).toEqual([])
   })
 
+  test('one that is forgotten is never told', () => {
+    const book = createClaimBook()
+    const { number } = book.open('s')
+    book.forget(number)
+    book.started(number)
+    expect(book.open('s').overNumbers).toEqual([])
+  })
+
   test('a new session knows nothing of the claims of the one before', () => {
     const book = createClaimBook()
     const { number } = book.open('s')
     book.started(number)
     expect(book.open('t').overNumbers).toEqual([])
+  })
+})
+
+describe('claims that take nothing', () => {
+  test.each(['are empty', 'fail'])('are not kept in the book when they %s', async (how) => {
+    const book = createClaimBook()
+    const forgotten: number[] = []
+    const nobody = { emit() {}, observe() {}, observeClaimed() {}, lapsed() {}, suspect() {}, report() {} }
+    const options = {
+      queue: {
+        claim: async () => {
+          if (how === 'fail') throw new Error('The connection broke.')
+          return { runs: [], alive: true, nowMs: 0 }
+        },
+      },
+      clock: handClock(),
+      databaseClock: nobody,
+      events: nobody,
+      tags: nobody,
+      routes: ['http'],
+      session: { ...nobody, current: () => 's' },
+      slots: { free: () => 10 },
+      start() {},
+      deadlineMarginMs: 1,
+      overlaps: true,
+      book: { ...book, forget: (number: number) => void forgotten.push(number) },
+    }
+    let left = 2
+    const parts = {
+      shares: { beginPass() {}, gave() {}, spread: () => (left-- > 0 ? [{ queue: 'q', limit: 1 }] : []) },
+      marks: { ...nobody, minTag: () => 0 },
+      definitions: {},
+      strays: nobody,
+    }
+    const intake = createIntake(options as unknown as IntakeOptions, parts as unknown as IntakeParts)
+    await intake('s', new AbortController().signal).catch(() => undefined)
+    expect(forgotten).toEqual(how === 'fail' ? [1] : [1, 2])
   })
 })

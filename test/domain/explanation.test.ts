@@ -139,13 +139,19 @@ describe('sentences', () => {
   })
 
   test.each(runStates)('a run that is %s', (state: RunState) => {
-    expect(runWords({ id: 'r', state, reason: null, startedAtMs: null, finishedAtMs: null })).toMatch(
-      /^the run r \w+/,
-    )
+    expect(
+      runWords({ id: 'r', ofWorkflow: false, state, reason: null, startedAtMs: null, finishedAtMs: null }),
+    ).toMatch(/^the run r \w+/)
   })
 
   test('a run tells how late it started, and why it may wait', () => {
-    const run = { id: 'r', reason: null, startedAtMs: nowMs - hourMs / 2 + 65_000, finishedAtMs: nowMs }
+    const run = {
+      id: 'r',
+      ofWorkflow: false,
+      reason: null,
+      startedAtMs: nowMs - hourMs / 2 + 65_000,
+      finishedAtMs: nowMs,
+    }
     const ran = { outcome: 'ran', reason: null, runId: 'r' } as const
     const ended = told(nowMs - hourMs / 2, {}, row({ ...ran, run: { ...run, state: 'succeeded' } }))
     expect(ended.message).toBe('It ran: the run r succeeded. Started 1 minute and 5 seconds late.')

@@ -275,8 +275,8 @@ describe('refusals', () => {
     await w.resolver.runOnce()
     expect(await refused(id, 'mark', { tasks: ['a'], state: 'succeeded', reason: 'r' })).toMatchObject([
       'invalid_state',
-      '/params/id',
-      /is being canceled/,
+      '/tasks/0',
+      /is being canceled, and "a" has ended failed/,
     ])
     await w.play(id, () => 'canceled')
     await w.t.call('DELETE', `/v1/workflows/${workflowId}`)

@@ -29,6 +29,14 @@ async function explain(id: string, taskId?: string, own = w): Promise<WorkflowRu
   return body as unknown as WorkflowRunExplanation
 }
 
+async function childrenOf(id: string): Promise<string[]> {
+  const rows = await w.t.database.sql<{ child_id: string }>(
+    'SELECT child_id FROM belfry.task_wait WHERE workflow_run_id = $1 ORDER BY item, id',
+    [id],
+  )
+  return rows.map((row) => row.child_id)
+}
+
 async function begun(definition: object, more: object = {}): Promise<string> {
   const { name } = await w.store(definition)
   return w.ask(name, more)
@@ -180,13 +188,78 @@ describe('of what has ended', () => {
       fix: /rerun what failed, or mark the task/,
     })
     expect(last.message).toMatch(
-      /^Its rule none_failed_min_one_success did not hold: "b" .* First cause: "a" \(failed\): Ended: failed/,
+      /^Its rule none_failed_min_one_success did not hold: "b" .* First cause: "a" \(failed\)\.$/,
     )
     expect(await explain(id)).toMatchObject({
       state: 'failed',
       task: 'a',
-      message: /^Ended failed\. "a" \(failed\): Ended: failed/,
+      message: /^Ended failed\. "a" \(failed\)\.$/,
     })
+  })
+
+  it('goes on in the workflow run of a task that failed, and names the command for it', async () => {
+    const inner = await w.store({ tasks: [task('load')] })
+    const middle = await w.store({ tasks: [{ id: 'm', workflow: inner.name }] })
+    const id = await begun({ tasks: [{ id: 'k', workflow: middle.name }, task('after', ['k'])] })
+    await w.resolver.runOnce()
+    const [child = ''] = await childrenOf(id)
+    await w.resolver.runOnce()
+    const [grandchild = ''] = await childrenOf(child)
+    await w.play(grandchild, () => 'failed')
+    await w.play(id)
+    const said = `Its workflow run ${child} failed: "m" (failed): Its workflow run ${grandchild} failed: "load" (failed).`
+    const whole = await explain(id)
+    expect(whole).toMatchObject({
+      state: 'failed',
+      verdict: 'ended',
+      task: 'k',
+      fix: `Go on there: belfry workflow-run explain ${child}. Mend the cause, then rerun what failed here, or mark the task where it was done by hand.`,
+      run: { state: 'failed' },
+    })
+    expect(whole.message).toBe(`Ended failed. "k" (failed): ${said}`)
+    expect(whole.since).not.toBe(null)
+    expect((await explain(id, 'k')).message).toBe(said)
+    expect((await explain(id, 'after')).message).toContain(`First cause: "k" (failed): ${said}`)
+  })
+
+  it('names the first of many workflow runs of a list that failed, and how many did', async () => {
+    const inner = await w.store({ tasks: [task('load')] })
+    const each = { forEach: { from: { input: '' } } }
+    const id = await begun(
+      { tasks: [{ id: 'k', workflow: inner.name, ...each }] },
+      { input: [0, 1, 2, 3, 4] },
+    )
+    await w.resolver.runOnce()
+    const children = await childrenOf(id)
+    await w.resolver.runOnce()
+    for (const [item, child] of children.entries())
+      await w.play(child, () => (item === 0 ? undefined : 'failed'))
+    await w.play(id)
+    const { message, fix } = await explain(id)
+    const named = [1, 2, 3].map((item) => `item ${item} (${children[item]})`).join(', ')
+    expect(message).toContain(
+      `"k" (failed): Of its workflow runs 4 of 5 failed: ${named} and 1 more. Item 1: "load" (failed).`,
+    )
+    expect(fix).toContain(`belfry workflow-run explain ${children[1]}.`)
+  })
+
+  it('says of an id of the other kind which it is', async () => {
+    const id = await begun({ tasks: [task('a')] })
+    await w.resolver.runOnce()
+    const [held] = await w.claim(id)
+    const asRun = await w.t.call('GET', `/v1/runs/${id}`)
+    expect(asRun).toMatchObject({ status: 404, body: { errors: [{ pointer: '/params/id' }] } })
+    expect(asRun.body.detail).toContain(
+      `that is the id of a workflow run. See it with belfry workflow-run get ${id}`,
+    )
+    const explained = await w.t.call('GET', `/v1/runs/${id}/explanation`)
+    expect(explained.body.detail).toContain(`belfry workflow-run get ${id}`)
+    const asWorkflowRun = await w.t.call('GET', `/v1/workflow-runs/${held?.runId}`)
+    expect(asWorkflowRun.status).toBe(404)
+    expect(asWorkflowRun.body.detail).toContain(
+      `that is the id of a run. See it with belfry run get ${held?.runId}`,
+    )
+    await w.play(id)
   })
 
   it('says which comparison of a condition did not hold, and what a branch chose', async () => {

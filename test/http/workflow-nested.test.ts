@@ -225,6 +225,17 @@ describe('a limit of runs at once', () => {
     expect(await Promise.all(ids.map(stateOf))).toEqual(['running', 'pending', 'running'])
   })
 
+  it('tells values of several types apart; those without a value share one of their own', async () => {
+    const { name } = await rig.store({ ...one, concurrency: { key: 'c' } })
+    const values = [1, '1', true, 'true', [1], '[1]', '', 'null', 1]
+    const inputs = [...values.map((c) => ({ c })), {}, { c: null }]
+    const ids = []
+    for (const input of inputs) ids.push(await begin(name, { input }))
+    const states = await Promise.all(ids.map(stateOf))
+    const waiting = inputs.filter((_, index) => states[index] === 'pending')
+    expect(waiting).toEqual([{ c: 1 }, { c: null }])
+  })
+
   it('skips, or takes the place of the one before', async () => {
     const skipping = await rig.store({ ...one, concurrency: { limit: 1, onLimit: 'skip' } })
     await begin(skipping.name)

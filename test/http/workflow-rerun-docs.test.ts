@@ -45,7 +45,7 @@ const wordsOf = (line: string): string[] =>
 
 /** What each line of the page says, without the id in it. */
 const said: Readonly<Record<string, RegExp>> = {
-  'workflow-run explain': /"load" \(failed\): Ended: failed/,
+  'workflow-run explain': /Ended failed\. "load" \(failed\)\./,
   'workflow-run explain --task mail': /Because of: mail ← load/,
   'run list --workflow-run --task load': /failed/,
   'workflow-run rerun --dry-run':

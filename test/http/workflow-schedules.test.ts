@@ -239,6 +239,11 @@ describe('like schedules of jobs', () => {
       verdict: 'ran',
       runs: [{ id: run?.id, source: 'schedule', state: 'running' }],
     })
+    await rig.finish(run?.id ?? '', 'failed')
+    const after = await rig.t.call('GET', `/v1/schedules/${id}/explain?from=${run?.dataInterval?.start}`)
+    const told = (after.body as unknown as { times: { message: string; fix: string }[] }).times.at(-1)
+    expect(told?.message).toContain(`the workflow run ${run?.id} failed`)
+    expect(told?.fix).toBe(`See why, task by task: belfry workflow-run explain ${run?.id}.`)
     await paused(id)
   })
 

@@ -218,3 +218,58 @@ describe('onFailure', () => {
     })
   })
 })
+
+describe('a wait in clean-up that nothing ends', () => {
+  const approve = { id: 'approve', approval: { message: 'All clean?' } }
+  const tidy = task('tidy', ['approve'])
+
+  it.each([
+    ['a cancel', cancel, 'canceled'],
+    ['a timeout', timeOut, 'failed'],
+  ])('keeps the run alive after %s, until it is marked', async (_, stop, state) => {
+    const id = await begin({ tasks: [task('work')], finally: [approve, tidy] })
+    expect(await running(id)).toEqual(['work'])
+    await stop(id)
+    expect(await rig.play(id, (_name, run) => answered('', run.cancelRequested))).toEqual(['work'])
+    const explained = (await rig.t.call('GET', `/v1/workflow-runs/${id}/explanation`)).body
+    expect(explained).toMatchObject({ task: 'approve', verdict: 'approval' })
+    expect((explained as { fix?: string }).fix).toContain(
+      `belfry workflow-run mark ${id} approve --as skipped`,
+    )
+    const refused = await rig.act(id, 'mark', { tasks: ['work'], state: 'succeeded', reason: 'by hand' })
+    expect(refused).toMatchObject({ status: 409, body: { errors: [{ pointer: '/tasks/0' }] } })
+    expect((await rig.act(id, 'rerun', { what: 'all' })).body.detail).toMatch(/mark ends a task/)
+    const marked = await rig.act(id, 'mark', { tasks: ['approve'], state: 'succeeded', reason: 'by hand' })
+    expect(marked.status).toBe(200)
+    expect(await rig.play(id)).toEqual(['tidy'])
+    expect(await rig.standing(id)).toEqual({
+      state,
+      tasks: { work: 'canceled', approve: 'succeeded', tidy: 'succeeded' },
+    })
+  })
+
+  it('can be marked while the cancel is on its way', async () => {
+    const id = await begin({ tasks: [task('work')], finally: [approve] })
+    await rig.act(id, 'cancel')
+    const body = { tasks: ['approve'], state: 'skipped', reason: 'nobody is there' }
+    expect((await rig.act(id, 'mark', body)).status).toBe(200)
+    await rig.play(id, (_name, run) => answered('', run.cancelRequested))
+    expect(await rig.standing(id)).toEqual({
+      state: 'canceled',
+      tasks: { work: 'canceled', approve: 'skipped' },
+    })
+  })
+
+  it('is warned of when it is saved', async () => {
+    const signal = { id: 'signal', wait: { signal: 'go' }, teardownOf: 'up', needs: ['up'] }
+    const bounded = { id: 'bounded', approval: { message: 'Sure?', atMostMs: 60_000 } }
+    const body = { name: 'warned', tasks: [task('up'), signal], finally: [approve, bounded] }
+    const { warnings } = (await rig.t.call('POST', '/v1/workflows', { body })).body as never as {
+      warnings: readonly { code: string; pointer: string }[]
+    }
+    expect(warnings.map(({ code, pointer }) => [code, pointer])).toEqual([
+      ['waits_without_end', '/tasks/1/wait'],
+      ['waits_without_end', '/finally/0/approval'],
+    ])
+  })
+})

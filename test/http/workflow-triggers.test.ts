@@ -130,6 +130,21 @@ describe('an event', () => {
     expect(await rig.flows.claim(receipt.runs[0]?.workflowRunId ?? '')).toHaveLength(1)
   })
 
+  it('that all refuse leaves its key to one that is mended', async () => {
+    const inputSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } }
+    await store({ triggers: [{ event: 'mended' }], inputSchema })
+    for (const payload of [{}, { n: 'x' }]) {
+      const { receipt } = await send({ event: 'mended', key: 'k', payload })
+      expect(receipt).toMatchObject({ key: 'k', duplicate: false, runs: [] })
+      expect(receipt.refused).toHaveLength(1)
+    }
+    const mended = await send({ event: 'mended', key: 'k', payload: { n: 1 } })
+    expect(mended.receipt).toMatchObject({ duplicate: false, refused: [] })
+    const again = await send({ event: 'mended', key: 'k', payload: { n: 1 } })
+    expect(mended.receipt.runs).toHaveLength(1)
+    expect(again.receipt).toMatchObject({ duplicate: true, runs: mended.receipt.runs })
+  })
+
   it('with the same key, sent many times at once, begins one run', async () => {
     const one = await store({ triggers: [{ event: 'burst' }] })
     const answers = await Promise.all(Array.from({ length: 12 }, () => send({ event: 'burst', key: 'k' })))

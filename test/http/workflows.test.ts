@@ -42,6 +42,16 @@ const ownJobs = (name: string) =>
   )
 
 describe('what is stored', () => {
+  it('many times at once under one new name is made once', async () => {
+    const body = { name: 'at-once', tasks: [{ id: 'a', handler }] }
+    const answers = await Promise.all(Array.from({ length: 10 }, () => apply(body)))
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+    const outcomes = answers.map((answer) => answer.body['outcome'])
+    expect(outcomes.filter((outcome) => outcome === 'created')).toHaveLength(1)
+    expect(outcomes.filter((outcome) => outcome === 'unchanged')).toHaveLength(9)
+    expect(await ownJobs('at-once')).toMatchObject([{ version: 1 }])
+  })
+
   it('is what was sent, with defaults, in the order of the schema', async () => {
     const tasks = [
       { needs: [], id: 'a', job: 'extract' },

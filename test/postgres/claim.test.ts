@@ -10,13 +10,18 @@ import {
   listHeldRuns,
   renewSession,
 } from '../../packages/server/src/postgres/statements/sessions.ts'
-import { listStuckRuns, settleClaims } from '../../packages/server/src/postgres/statements/rescue.ts'
+import {
+  healHeldRuns,
+  listStuckRuns,
+  settleClaims,
+  settleClaimsOf,
+} from '../../packages/server/src/postgres/statements/rescue.ts'
 import { endSuccesses } from '../../packages/server/src/postgres/statements/successes.ts'
 import {
   enterScopeByHash,
   enterScopeByIndex,
 } from '../../packages/server/src/postgres/statements/transaction.ts'
-import { createRunningFixture, eventually, type RunningFixture } from '../support/running.ts'
+import { createRunningFixture, eventually, newId, type RunningFixture } from '../support/running.ts'
 
 type PlanNode = {
   readonly 'Node Type': string
@@ -89,8 +94,25 @@ const statements = [
   {
     name: 'settle claims',
     text: settleClaims.text,
-    types: 'int',
-    args: ['50'],
+    types: 'int, float8',
+    args: ['50', '2000'],
+    // its rows are deleted by their place
+    indexes: { ready: ['ready_pkey'] },
+    also: { claim: 'claim_of' },
+  },
+  {
+    name: 'settle claims of sessions',
+    text: settleClaimsOf.text,
+    types: 'int, uuid[]',
+    args: ['50', `'{${nobodyId}}'`],
+    indexes: { ready: ['ready_pkey'] },
+    also: { claim: 'claim_of' },
+  },
+  {
+    name: 'heal held runs',
+    text: healHeldRuns.text,
+    types: 'uuid, int',
+    args: [nobody, '10000'],
     indexes: { ready: ['ready_pkey'] },
   },
   {
@@ -142,6 +164,9 @@ describe.each(Object.entries(statistics))('with statistics %s', (_, prepare) => 
           expect(allowed).toContain(scan['Index Name'])
         }
       }
+      const used = plan.map((node) => node['Index Name'])
+      for (const index of Object.values('also' in statement ? statement.also : {}))
+        expect(used).toContain(index)
     })
   })
 })
@@ -216,6 +241,25 @@ function pathTo(node: PlanNode, wanted: (node: PlanNode) => boolean): PlanNode[]
 }
 
 describe('a claim and the rescuer that settles', () => {
+  test('claims of no more than the limit, old enough or of ended sessions, are settled', async () => {
+    const job = await fixture.addJob({ queue: 'ages' })
+    await fixture.addRuns(job, 3)
+    const [one, two] = [await fixture.openSession(), await fixture.openSession()]
+    const shares = [{ queue: 'ages', minTag: -Infinity, limit: 1 }]
+    for (const sessionId of [one, one, two])
+      await fixture.queue.claim({ sessionId, shares, routes: ['http'], deadlineMarginMs: 0 })
+    await fixture.database.sql(
+      "UPDATE belfry.claim SET claimed_at = now() - interval '1 h' WHERE session_id = $1",
+      [one],
+    )
+    expect(await fixture.store.settleClaims(10, { sessionIds: [newId()] })).toBe(0)
+    expect(await fixture.store.settleClaims(1, { olderThanMs: 60_000 })).toBe(1)
+    expect(await fixture.store.settleClaims(10, { olderThanMs: 60_000 })).toBe(1)
+    expect(await fixture.store.settleClaims(10, { olderThanMs: 60_000 })).toBe(0)
+    expect(await fixture.store.settleClaims(10, { sessionIds: [two] })).toBe(1)
+    expect(await fixture.database.sql('SELECT FROM belfry.claim')).toEqual([])
+  })
+
   test('do not wait for each other in a circle, when a run was given back and is claimed anew', async () => {
     const job = await fixture.addJob({ queue: 'anew' })
     await fixture.addRuns(job, 2)

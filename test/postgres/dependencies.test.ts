@@ -4,7 +4,13 @@ import type { TriggerRule } from '@belfry/contract'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { judgeDependencies } from '../../packages/server/src/domain/dependencies.ts'
-import { type DependencyRig, openDependencyRig, stoppedBefore } from '../support/dependency-rig.ts'
+import {
+  type DependencyRig,
+  openDependencyRig,
+  steppedBy,
+  stoppedBefore,
+  type UnderWay,
+} from '../support/dependency-rig.ts'
 
 let rig: DependencyRig
 beforeAll(async () => {
@@ -174,6 +180,116 @@ describe('whatever comes between two statements of a round', () => {
     expect(released).toBe(children.length)
     expect(new Set(await Promise.all(children.map(rig.standing)))).toEqual(new Set(['free']))
     expect(await rig.leftovers()).toEqual([])
+  })
+})
+
+describe('whatever is under way while a round looks, and commits before, in or after it', () => {
+  // before the child is stored, before a statement of its round, and for the commit: after the round
+  const begins = [-1, 0, 1, 2, 3, 4, 5]
+  const after = 6
+  const moves = ['succeed', 'fail', 'retry', 'cancel', 'release'] as const
+  const spans = begins.flatMap((begin) =>
+    [...begins, after].filter((end) => end > begin).map((end) => [begin, end] as const),
+  )
+
+  async function tryOne(followed: boolean, move: (typeof moves)[number], begin: number, end: number) {
+    const [a] = await one()
+    const children = followed ? [await rig.child([a], 'all_done')] : []
+    await rig.resolver.runOnce()
+    if (move === 'cancel' || move === 'release') await rig.move(a, 'retry')
+    let under: UnderWay | undefined
+    // neither waits for the round, which may be what it waits for
+    const step = async (at: number): Promise<void> => {
+      if (at === begin && under === undefined) {
+        under = rig.moveSlowly(a, move)
+        await overOrWaits(Promise.race([under.stored, under.done]))
+      }
+      if (at !== end || under === undefined) return
+      under.commit()
+      await overOrWaits(under.done)
+    }
+    await step(-1)
+    children.push(await rig.child([a], 'all_done'))
+    const round = rig.resolverOn(steppedBy(rig.db, step)).runOnce()
+    // a round that waits for its commit lets it come
+    await overOrWaits(round)
+    under?.commit()
+    await round
+    under?.commit()
+    await under?.done
+    await rig.resolver.runOnce()
+    const ended = under !== undefined && ['succeed', 'fail', 'cancel'].includes(move)
+    const wanted = children.map(() => (ended ? 'free' : 'waits'))
+    const standing = await Promise.all(children.map(rig.standing))
+    if (!ended) {
+      if ((await rig.fixture.place(a)).place === 'delayed') await rig.release(a)
+      await rig.move(a, 'succeed')
+      await rig.resolver.runOnce()
+    }
+    return { standing, wanted, last: await Promise.all(children.map(rig.standing)) }
+  }
+
+  /** Resolves when this has settled, or some transaction waits for another. */
+  async function overOrWaits(work: Promise<unknown>): Promise<void> {
+    let over = false
+    const settled = (): void => void (over = true)
+    work.then(settled, settled)
+    while (!over && (await rig.fixture.database.waiting()) === 0)
+      await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+
+  it.each(
+    [true, false].flatMap((followed) =>
+      moves.flatMap((move) =>
+        spans
+          .filter(([begin]) => followed || begin < 0)
+          .map(([begin, end]) => ({ followed, move, begin, end })),
+      ),
+    ),
+  )('followed before: $followed, $move, from $begin to $end', async ({ followed, move, begin, end }) => {
+    const { standing, wanted, last } = await tryOne(followed, move, begin, end)
+    expect(standing).toEqual(wanted)
+    expect(new Set(last)).toEqual(new Set(['free']))
+    expect(await rig.leftovers()).toEqual([])
+  })
+})
+
+describe('a run that cannot be let go', () => {
+  it('is put off and told of; those that came with it go on, and so does it when its cause is gone', async () => {
+    const [a] = await one()
+    const children: string[] = []
+    for (let n = 0; n < 9; n++) children.push(await rig.child([a], 'all_done'))
+    await rig.resolver.runOnce()
+    const bad = [children[0] ?? '', children[5] ?? '']
+    const { sql } = rig.fixture.database
+    await sql(
+      `CREATE FUNCTION belfry.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+       BEGIN RAISE EXCEPTION 'this row is broken'; END $$`,
+    )
+    await sql(
+      `CREATE TRIGGER refuse BEFORE UPDATE ON belfry.delayed FOR EACH ROW
+       WHEN (old.run_id IN ('${bad.join("', '")}')) EXECUTE FUNCTION belfry.refuse()`,
+    )
+    await rig.move(a, 'succeed')
+    expect(await rig.resolver.runOnce()).toBe(7)
+    const good = children.filter((id) => !bad.includes(id))
+    expect(new Set(await Promise.all(good.map(rig.standing)))).toEqual(new Set(['free']))
+    const told = rig.events.of('role_failed')
+    expect(told.map(({ role, retryInMs }) => [role, retryInMs])).toEqual([
+      ['dependency_resolver', 60_000],
+      ['dependency_resolver', 60_000],
+    ])
+    const words = told.map(({ error }) => String(error)).join('\n')
+    for (const id of bad) expect(words).toMatch(new RegExp(`${id}.*this row is broken.*cancel it`))
+    // nobody looks at them meanwhile
+    expect(await rig.resolver.runOnce()).toBe(0)
+    expect(rig.events.of('role_failed')).toHaveLength(2)
+    expect((await rig.leftovers()).length).toBe(2)
+    await sql('DROP TRIGGER refuse ON belfry.delayed')
+    await sql('DROP FUNCTION belfry.refuse')
+    await sql("UPDATE belfry.dependency_event SET at = at - interval '1 minute'")
+    expect(await rig.resolver.runOnce()).toBe(2)
+    expect(await Promise.all(bad.map(rig.standing))).toEqual(['free', 'free'])
   })
 })
 

@@ -1,9 +1,11 @@
 // The loop of the rescuer on a real Postgres: how often it reads, what a failed page or a run that cannot be
 // ended costs, and that it stops. What it ends, and how: rescue.test.ts.
 import { BelfryError } from '@belfry/contract'
+import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
 import type { RunStore } from '../../packages/server/src/ports/run-store.ts'
+import { settleClaims } from '../../packages/server/src/postgres/statements/rescue.ts'
 import { realClock } from '../support/real-clock.ts'
 import { rescueRig } from '../support/rescue-rig.ts'
 import {
@@ -27,18 +29,18 @@ beforeAll(async () => {
 })
 afterAll(() => fixture.drop())
 beforeEach(async () => {
-  await fixture.database.sql('TRUNCATE belfry.ready, belfry.session')
+  await fixture.database.sql('TRUNCATE belfry.ready, belfry.session, belfry.claim')
 })
 
 describe('the service', () => {
-  test('reads ready only when a session was ended, or when it is time for a sweep', async () => {
+  test('reads ready only when a session was ended, and once more after it, or when it is time for a sweep', async () => {
     let scans = 0
     let rounds = 0
     const store: RunStore = {
       ...fixture.store,
-      endExpiredSessions: () => {
+      endExpiredSessions: (olderThanMs) => {
         rounds++
-        return fixture.store.endExpiredSessions()
+        return fixture.store.endExpiredSessions(olderThanMs)
       },
       stuckRuns: (after, limit) => {
         scans++
@@ -61,9 +63,98 @@ describe('the service', () => {
       expect(scans).toBe(1)
       const run = await lostRun(job)
       await eventually(async () => (await fixture.place(run.runId)).place === 'delayed', 'the rescue')
-      expect(scans).toBe(2)
+      const roundsThen = rounds
+      await eventually(() => rounds >= roundsThen + 5, 'five rounds more')
+      expect(scans).toBe(3)
     } finally {
       await service.stop()
+    }
+  })
+
+  test('a round settles what is two seconds old, and no more often than so many times', async () => {
+    const asked: unknown[] = []
+    let swept = 0
+    const store: RunStore = {
+      ...fixture.store,
+      endExpiredSessions: async () => ({ sessionIds: [], claims: true }),
+      settleClaims: async (limit, which) => {
+        asked.push(which)
+        return limit
+      },
+      stuckRuns: (after, limit) => {
+        swept++
+        return fixture.store.stuckRuns(after, limit)
+      },
+    }
+    const service = rescuer(store)
+    await service.start()
+    try {
+      await eventually(() => swept > 0, 'the sweep')
+    } finally {
+      await service.stop()
+    }
+    const hundred = (olderThanMs: number) => Array.from({ length: 100 }, () => ({ olderThanMs }))
+    expect(asked.slice(0, 100)).toEqual(hundred(2_000))
+    asked.length = 0
+    await rescuer(store).runOnce()
+    expect(asked).toEqual(hundred(0))
+  })
+
+  test('claims of sessions that ended come first; when settling fails the sweep comes all the same', async () => {
+    const sessionId = newId()
+    const asked: unknown[] = []
+    let swept = 0
+    const store: RunStore = {
+      ...fixture.store,
+      endExpiredSessions: async () => ({ sessionIds: [sessionId], claims: true }),
+      settleClaims: async (_, which) => {
+        asked.push(which)
+        if (asked.length > 1) throw new BelfryError('database_unavailable', 'The connection broke.')
+        return 0
+      },
+      stuckRuns: (after, limit) => {
+        swept++
+        return fixture.store.stuckRuns(after, limit)
+      },
+    }
+    await expect(rescuer(store).runOnce()).rejects.toThrow('The connection broke.')
+    expect(asked).toEqual([{ sessionIds: [sessionId] }, { olderThanMs: 0 }])
+    expect(swept).toBe(1)
+  })
+
+  test('what another rescuer was settling while a session ended is found in the next round', async () => {
+    const run = await lostRun(job)
+    const client = new pg.Client(fixture.database.adminConnection)
+    await client.connect()
+    let sweeps = 0
+    const store: RunStore = {
+      ...fixture.store,
+      async stuckRuns(after, limit) {
+        const page = await fixture.store.stuckRuns(after, limit)
+        if (++sweeps === 1) await client.query('COMMIT')
+        return page
+      },
+    }
+    const { overdueRuns } = fixture
+    const random = { next: Math.random }
+    const options = {
+      store,
+      overdueRuns,
+      hints: recordHints(),
+      clock: realClock,
+      random,
+      events: recordEvents(),
+    }
+    const service = createRescuer({ ...options, intervalMs: 5, sweepMs: 3_600_000 })
+    try {
+      await client.query('BEGIN')
+      await client.query(settleClaims.text, [50, 0])
+      await service.start()
+      await eventually(async () => (await fixture.place(run.runId)).place === 'delayed', 'the rescue')
+      expect(sweeps).toBe(2)
+    } finally {
+      await service.stop()
+      await client.end()
     }
   })
 

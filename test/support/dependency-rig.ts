@@ -5,6 +5,9 @@ import { createDependencyResolver } from '../../packages/server/src/engine/depen
 import type { RunIntake } from '../../packages/server/src/ports/run-intake.ts'
 import { createRunIntake } from '../../packages/server/src/postgres/catalog/run-intake.ts'
 import type { Database } from '../../packages/server/src/postgres/database.ts'
+import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
+import { statement } from '../../packages/server/src/postgres/statement.ts'
+import { cancelWaitingRuns } from '../../packages/server/src/postgres/statements/run-cancels.ts'
 import { createPostgresDependencies } from '../../packages/server/src/postgres/dependencies.ts'
 import { realClock, realRandom } from './real-clock.ts'
 import {
@@ -19,6 +22,15 @@ import {
 } from './running.ts'
 
 export type ParentMove = 'succeed' | 'fail' | 'retry'
+/** The last two: of a run that waits for its next attempt. */
+export type SlowMove = ParentMove | 'cancel' | 'release'
+
+export interface UnderWay {
+  /** It has done all but its commit. */
+  readonly stored: Promise<void>
+  readonly commit: () => void
+  readonly done: Promise<unknown>
+}
 
 export async function openDependencyRig() {
   const fixture = await createRunningFixture()
@@ -50,6 +62,37 @@ export async function openDependencyRig() {
     return new Map(held.map((row) => [row.run_id, row.lease_epoch]))
   }
 
+  async function move(runId: string, how: ParentMove, store = fixture.store): Promise<void> {
+    const leaseEpoch = (await claim()).get(runId)
+    if (leaseEpoch === undefined) throw new Error(`${runId} is not held.`)
+    const end = succeededEnd({ runId, leaseEpoch })
+    const failed = { ...end, outcome: 'failed', runState: 'failed', reason: 'not_retryable' } as const
+    const retried = retriedEnd({ runId, leaseEpoch })
+    await store.complete(sessionId, [how === 'succeed' ? end : how === 'fail' ? failed : retried])
+  }
+
+  /** A move that does not commit until it is told to. */
+  function moveSlowly(runId: string, how: SlowMove): UnderWay {
+    const stored = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    const slow = committingLate(db, stored.resolve, goOn.promise)
+    const app = { role: 'belfry_app', tenantId: fixture.tenantId } as const
+    const done =
+      how === 'cancel'
+        ? slow.run(app, cancelWaitingRuns, [[runId]])
+        : how === 'release'
+          ? slow.run({ role: 'belfry_engine' }, releaseNow, [runId])
+          : move(
+              runId,
+              how,
+              createPostgresRunStore({
+                db: how === 'fail' ? { ...slow, run: db.run } : slow,
+                heartbeats: db,
+              }),
+            )
+    return { stored: stored.promise, commit: () => goOn.resolve(), done }
+  }
+
   return {
     fixture,
     db,
@@ -69,16 +112,10 @@ export async function openDependencyRig() {
       db.transaction({ role: 'belfry_app', tenantId: fixture.tenantId }, (tx) =>
         insertChild(createRunIntake(tx, fixture.tenantId), job, runIds, rule),
       ),
-    async move(runId: string, how: ParentMove): Promise<void> {
-      const leaseEpoch = (await claim()).get(runId)
-      if (leaseEpoch === undefined) throw new Error(`${runId} is not held.`)
-      const end = succeededEnd({ runId, leaseEpoch })
-      const failed = { ...end, outcome: 'failed', runState: 'failed', reason: 'not_retryable' } as const
-      const retried = retriedEnd({ runId, leaseEpoch })
-      await fixture.store.complete(sessionId, [how === 'succeed' ? end : how === 'fail' ? failed : retried])
-    },
+    move: (runId: string, how: ParentMove) => move(runId, how),
+    moveSlowly,
     /** From its retry delay back to `ready`, as the scheduler does it. */
-    release: (runId: string) => releaseNow(fixture, runId),
+    release: (runId: string) => fixture.database.sql(releaseNow.text, [runId]),
     standing: (runId: string) => standingOf(fixture, runId),
     leftovers: () => fixture.database.sql('SELECT child_id FROM belfry.dependency_event'),
     close: () => fixture.drop(),
@@ -114,16 +151,14 @@ async function insertChild(
   return id
 }
 
-async function releaseNow({ database }: RunningFixture, runId: string): Promise<void> {
-  await database.sql(
-    `WITH gone AS (DELETE FROM belfry.delayed WHERE run_id = $1 RETURNING *)
+const releaseNow = statement<unknown, [runId: string]>(
+  'test_release_now',
+  `WITH gone AS (DELETE FROM belfry.delayed WHERE run_id = $1 RETURNING *)
      INSERT INTO belfry.ready (run_id, tenant_id, job_id, job_version, queue, handler, tag, priority,
        available_at, timeout_ms, lease_epoch, attempt, crash_count, failure_count, followed)
      SELECT run_id, tenant_id, job_id, job_version, queue, handler, 1, priority, belfry.now(), timeout_ms,
        lease_epoch, attempt, crash_count, failure_count, followed FROM gone`,
-    [runId],
-  )
-}
+)
 
 /** `free`: due now, for the scheduler to let in. */
 async function standingOf({ database }: RunningFixture, runId: string): Promise<string> {
@@ -138,9 +173,34 @@ async function standingOf({ database }: RunningFixture, runId: string): Promise<
   return rows.map((row) => row.standing).join(' and ')
 }
 
+/** What is written waits for its commit: all is done, and others do not see it. */
+function committingLate(db: Database, stored: () => void, goOn: Promise<void>): Database {
+  const transaction: Database['transaction'] = (scope, work) =>
+    db.transaction(scope, async (tx) => {
+      const result = await work(tx)
+      stored()
+      await goOn
+      return result
+    })
+  return {
+    ...db,
+    transaction,
+    run: (scope, asked, params) => transaction(scope, (tx) => tx.query(asked, params)),
+  }
+}
+
 /** A database whose transactions do `between` before their statement number `at` (from 0), once. */
 export function stoppedBefore(db: Database, at: number, between: () => Promise<void>): Database {
   let done = false
+  return steppedBy(db, async (number) => {
+    if (number !== at || done) return
+    done = true
+    await between()
+  })
+}
+
+/** A database whose transactions do `before` before each of their statements, with its number (from 0). */
+export function steppedBy(db: Database, before: (number: number) => Promise<void>): Database {
   return {
     ...db,
     transaction: (scope, work) =>
@@ -149,10 +209,7 @@ export function stoppedBefore(db: Database, at: number, between: () => Promise<v
         return work({
           ...tx,
           async query(statement, params) {
-            if (sent++ === at && !done) {
-              done = true
-              await between()
-            }
+            await before(sent++)
             return tx.query(statement, params)
           },
         })

@@ -31,7 +31,11 @@ export const workflowTriggerSchema = z
         input: input.meta({ description: 'Instead of the payload of the event' }),
       }),
     ],
-    { error: 'is no trigger; write {workflow: name} or {event: name}' },
+    {
+      error:
+        `is no trigger; write {workflow: name, states: [${triggeringStates.join(', ')}]} or {event: name}, ` +
+        'each with input if wanted, like {workflow: import} or {event: order-paid}',
+    },
   )
   .meta({ id: 'WorkflowTrigger' })
 export type WorkflowTrigger = z.infer<typeof workflowTriggerSchema>

@@ -35,20 +35,31 @@ export const approvalSchema = z
   .meta({ id: 'Approval' })
 export type Approval = z.infer<typeof approvalSchema>
 
+const untilError =
+  'takes one of {at: instant}, {task, path}, {input: path}, {item: path}, like {at: "2027-01-31T08:00:00Z"} or ' +
+  '{input: /startAt}'
+
 export const waitSchema = z
   .union(
     [
       z.strictObject({ forMs: longestWait(1) }),
       z.strictObject({
-        until: z.union([
-          z.strictObject({ at: givenInstantSchema }),
-          ...valueSources,
-          z.strictObject({ item: jsonPointerSchema }),
-        ]),
+        until: z.union(
+          [
+            z.strictObject({ at: givenInstantSchema }),
+            ...valueSources,
+            z.strictObject({ item: jsonPointerSchema }),
+          ],
+          { error: untilError },
+        ),
       }),
       z.strictObject({ signal: nameSchema, atMostMs, onTimeout }),
     ],
-    { error: 'is no wait; write one of forMs, until, signal' },
+    {
+      error:
+        'is no wait; write one of {forMs: milliseconds}, {until: …}, {signal: name, atMostMs, onTimeout}, like ' +
+        `{forMs: 60000}, {signal: paid} or {until: {at: "2027-01-31T08:00:00Z"}}; until ${untilError}`,
+    },
   )
   .meta({
     id: 'Wait',

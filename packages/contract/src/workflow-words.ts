@@ -2,6 +2,7 @@
  * The words of workflows: what a task can be, when it starts, how it ends. The same strings stand in SQL, API
  * bodies, CLI and docs; `server/src/domain/workflow/` gives them their meaning.
  */
+import { nearest } from './nearest.ts'
 
 /**
  * When a task starts, judged from its direct parents. The `one_*` rules and `always` start as soon as they
@@ -23,6 +24,28 @@ export const triggerRules = [
   'always',
 ] as const
 export type TriggerRule = (typeof triggerRules)[number]
+
+/** What other systems call a rule that means the same here; nearness of spelling alone would name another. */
+const rulesElsewhere: Readonly<Record<string, TriggerRule>> = {
+  all_success: 'all_succeeded',
+  success: 'all_succeeded',
+  'success()': 'all_succeeded',
+  one_succeeded: 'one_success',
+  none_failed_or_skipped: 'none_failed_min_one_success',
+  none_failed_min_one_succeeded: 'none_failed_min_one_success',
+  failure: 'one_failed',
+  'failure()': 'one_failed',
+  'always()': 'always',
+}
+
+/** What is said of a rule that there is not. */
+export function noRule(given: unknown): string {
+  const known = `must be one of ${triggerRules.join(', ')}`
+  if (typeof given !== 'string') return known
+  const elsewhere = Object.hasOwn(rulesElsewhere, given) ? rulesElsewhere[given] : undefined
+  const meant = elsewhere ?? nearest(given, triggerRules)
+  return meant === undefined ? known : `${known}; did you mean "${meant}"?`
+}
 
 /** The rule of a task that names none: skipped parents do not hold it back, unless all were skipped. */
 export const defaultTriggerRule: TriggerRule = 'none_failed_min_one_success'

@@ -15,7 +15,14 @@ import { deliveries } from './states.ts'
 import { jsonPointerSchema, taskIdSchema, valueSources } from './workflow-paths.ts'
 import { approvalSchema, waitSchema } from './workflow-waits.ts'
 import { workflowTriggersSchema } from './workflow-triggers.ts'
-import { defaultTriggerRule, failFastModes, taskKinds, taskStates, triggerRules } from './workflow-words.ts'
+import {
+  defaultTriggerRule,
+  failFastModes,
+  noRule,
+  taskKinds,
+  taskStates,
+  triggerRules,
+} from './workflow-words.ts'
 
 const dayMs = 86_400_000
 
@@ -62,7 +69,7 @@ export type Condition =
 
 const conditionError =
   'is no condition; write {all: […]}, {any: […]}, {not: …}, {task, in: [states]}, {task, output: path, is} ' +
-  'or {input: path, is}'
+  'or {input: path, is}, like {task: extract, in: [succeeded]} or {input: /mode, is: {equals: full}}'
 
 const innerCondition: z.ZodType<Condition> = z.lazy(() => conditionSchema)
 
@@ -98,21 +105,32 @@ const boundCondition = conditionSchema.refine((condition) => depthOf(condition) 
 const places = { to: jsonPointerSchema, default: jsonSchema.optional() }
 
 export const inputMappingSchema = z
-  .union([
-    z.strictObject({ ...places, task: taskIdSchema, path: jsonPointerSchema.default('') }),
-    z.strictObject({ ...places, input: jsonPointerSchema }),
-    z.strictObject({ ...places, item: jsonPointerSchema }),
-    z.strictObject({
-      ...places,
-      run: z.enum(['id', 'scheduledFor', 'dataIntervalStart', 'dataIntervalEnd']),
-    }),
-  ])
+  .union(
+    [
+      z.strictObject({ ...places, task: taskIdSchema, path: jsonPointerSchema.default('') }),
+      z.strictObject({ ...places, input: jsonPointerSchema }),
+      z.strictObject({ ...places, item: jsonPointerSchema }),
+      z.strictObject({
+        ...places,
+        run: z.enum(['id', 'scheduledFor', 'dataIntervalStart', 'dataIntervalEnd']),
+      }),
+    ],
+    {
+      error:
+        'is no mapping; write to and one of {task, path}, {input: path}, {item: path}, {run: id, scheduledFor, ' +
+        'dataIntervalStart or dataIntervalEnd}, like {to: /rows, task: extract, path: /rows}',
+    },
+  )
   .meta({ id: 'InputMapping' })
 export type InputMapping = z.infer<typeof inputMappingSchema>
 
 export const forEachSchema = z
   .strictObject({
-    from: z.union([...valueSources, z.strictObject({ items: z.array(jsonSchema).max(maxForEachItems) })]),
+    from: z.union([...valueSources, z.strictObject({ items: z.array(jsonSchema).max(maxForEachItems) })], {
+      error:
+        `is no list to go over; write one of {task, path}, {input: path}, {items: […]} with at most ` +
+        `${maxForEachItems} items, like {task: list, path: /files}`,
+    }),
     maxItems: z.int().min(1).max(maxForEachItems).default(usualForEachItems),
     concurrency: z.int().min(1).max(maxForEachItems).optional(),
   })
@@ -135,7 +153,7 @@ export const workflowTaskSchema = z
     approval: approvalSchema.optional().meta({ description: 'Waits until somebody approves or rejects it' }),
     wait: waitSchema.optional(),
     needs: z.array(taskIdSchema).max(maxWorkflowTasks).default([]),
-    rule: z.enum(triggerRules).default(defaultTriggerRule),
+    rule: z.enum(triggerRules, { error: ({ input }) => noRule(input) }).default(defaultTriggerRule),
     when: boundCondition.optional(),
     kind: z.enum(taskKinds).default('task'),
     allowFailure: z.boolean().default(false),
@@ -225,10 +243,16 @@ export const workflowConcurrencySchema = z
 export type WorkflowConcurrency = z.infer<typeof workflowConcurrencySchema>
 
 export const outputMappingSchema = z
-  .union([
-    z.strictObject({ ...places, task: taskIdSchema, path: jsonPointerSchema.default('') }),
-    z.strictObject({ ...places, input: jsonPointerSchema }),
-  ])
+  .union(
+    [
+      z.strictObject({ ...places, task: taskIdSchema, path: jsonPointerSchema.default('') }),
+      z.strictObject({ ...places, input: jsonPointerSchema }),
+    ],
+    {
+      error:
+        'is no mapping; write to and one of {task, path}, {input: path}, like {to: /rows, task: extract, path: /rows}',
+    },
+  )
   .meta({ id: 'OutputMapping' })
 export type OutputMapping = z.infer<typeof outputMappingSchema>
 

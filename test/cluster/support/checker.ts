@@ -53,6 +53,19 @@ export async function countAlive(sql: pg.Client): Promise<number> {
   return Number((await sql.query<{ n: string }>(alive)).rows[0]?.n)
 }
 
+/** The invariant at the top of migrations/0021_claims.sql; what breaks it would be held for good. */
+const heldByNobody = `
+  SELECT run_id FROM belfry.ready
+  WHERE session_id IS NOT NULL AND settled_by IS DISTINCT FROM session_id AND NOT EXISTS (
+    SELECT FROM belfry.claim
+    WHERE claim.session_id = ready.session_id AND ready.run_id = ANY (claim.run_ids))`
+
+/** Runs that a session holds without a claim or an index that tells so. It may be asked at any instant. */
+export async function findHeldByNobody(sql: pg.Client): Promise<string[]> {
+  const { rows } = await sql.query<{ run_id: string }>(heldByNobody)
+  return rows.map((row) => `${row.run_id} is held, but neither settled nor in a row of claim`)
+}
+
 /** Everything that is wrong; empty when all promises held. */
 export async function findFaults(input: CheckInput): Promise<string[]> {
   const rows = (await input.sql.query<OccurrenceRow>(occurrences)).rows
@@ -72,7 +85,7 @@ export async function findFaults(input: CheckInput): Promise<string[]> {
     if (!known.has(runId)) faults.push(`the target saw run ${runId}, which has no occurrence`)
   const left = await countAlive(input.sql)
   if (left > 0) faults.push(`${left} runs are still alive`)
-  return faults
+  return [...faults, ...(await findHeldByNobody(input.sql))]
 }
 
 function name(row: OccurrenceRow): string {

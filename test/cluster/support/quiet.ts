@@ -7,7 +7,7 @@ import type { Client } from '@belfry/sdk'
 import type pg from 'pg'
 import type { Arena } from './arena.ts'
 import type { ExpectedSchedule } from './checker.ts'
-import { countAlive } from './checker.ts'
+import { countAlive, findHeldByNobody } from './checker.ts'
 
 export interface EachSecond {
   /** Name of an existing job. */
@@ -54,18 +54,20 @@ export function nextSecond(leadMs: number): number {
 export async function untilQuiet(arena: Pick<Arena, 'connect'>, untilMs: number): Promise<pg.Client> {
   let sql = await arena.connect()
   while (Date.now() < untilMs) {
-    const left = await countWork(sql).catch(async () => {
+    const work = await lookAtWork(sql).catch(async () => {
       await sql.end().catch(() => undefined)
       sql = await arena.connect().catch(() => sql)
       return undefined
     })
-    if (left === 0) break
+    const lost = work?.lost ?? []
+    if (lost.length > 0) throw new Error(lost.join('\n'))
+    if (work?.left === 0) break
     await wait(250)
   }
   return sql
 }
 
-async function countWork(sql: pg.Client): Promise<number> {
+async function lookAtWork(sql: pg.Client) {
   const { rowCount } = await sql.query('SELECT FROM belfry.timer LIMIT 1')
-  return (rowCount ?? 0) + (await countAlive(sql))
+  return { left: (rowCount ?? 0) + (await countAlive(sql)), lost: await findHeldByNobody(sql) }
 }

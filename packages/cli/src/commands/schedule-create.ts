@@ -57,9 +57,10 @@ async function bodyFromFlags(call: Call): Promise<NamelessBody> {
   const handler = await handlerFromFlags(call)
   const job = await jobName(call)
   const workflow = await workflowName(call)
-  if ([handler, job, workflow].filter((target) => target !== undefined).length !== 1) {
-    const targets = '--http POST https://example.com/hook, --function NAME, --job NAME or --workflow NAME'
-    throw new UsageError(`say what: ${targets}`)
+  const targets = [handler, job, workflow].filter((target) => target !== undefined).length
+  if (targets !== 1) {
+    const ways = '--http POST https://example.com/hook, --function NAME, --job NAME or --workflow NAME'
+    throw new UsageError(targets === 0 ? `say what: ${ways}` : `give only one of what runs: ${ways}`)
   }
   const [ofJob] = handler === undefined ? call.flags.given(policyFlags.map((flag) => flag.name)) : []
   if (ofJob !== undefined && job !== undefined)
@@ -117,7 +118,7 @@ async function create(call: Call): Promise<undefined> {
   sayChange(
     call,
     `Created the schedule ${schedule.name}: ${whenWords(schedule)}${first}.`,
-    `belfry run list --schedule ${schedule.name}`,
+    `belfry ${schedule.workflow === null ? 'run' : 'workflow-run'} list --schedule ${schedule.name}`,
     `belfry schedule trigger ${schedule.name} --wait`,
   )
 }

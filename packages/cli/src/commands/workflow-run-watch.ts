@@ -5,12 +5,14 @@
  */
 import type { WorkflowRun, WorkflowRunTask } from '@belfry/contract'
 import type { Client } from '@belfry/sdk'
+import type { WorkflowPlan } from '@belfry/server/workflow'
 import type { Call } from '../command.ts'
 import { exitCodes, UsageError } from '../exit-codes.ts'
 import {
   drawWorkflow,
   type GraphFormat,
   type GraphLook,
+  graphOf,
   type TaskStandings,
 } from '../output/workflow-graph.ts'
 import { workflowRunShape } from '../output/workflow-run-shapes.ts'
@@ -23,6 +25,7 @@ const lookAgainMs = 500
 const mostLines = 60
 
 type Draw = (format: GraphFormat, look: GraphLook) => string
+type Opened = { readonly plan: WorkflowPlan; readonly draw: Draw }
 type Tasks = readonly WorkflowRunTask[]
 
 const standingsOf = (tasks: Tasks): TaskStandings =>
@@ -35,22 +38,30 @@ function waitWords(wait: WorkflowRunTask['wait']): string | null {
   return wait.kind === 'time' ? (wait.dueAt ?? 'its time') : 'the end of another workflow run'
 }
 
-/** The picture of a run as it stands now. Throws for what is no id. */
-export async function drawRun(call: Call, id: string, format: GraphFormat): Promise<string> {
+/** Shows a run as it stands now: the picture, or for programs the graph. Throws for what is no id. */
+export async function showRun(call: Call, id: string, format: GraphFormat): Promise<void> {
   if (!isId(id)) throw new UsageError(`"${id}" is no id of a workflow run; see belfry workflow-run list`)
   const client = await call.client()
   const [run, { tasks }] = await Promise.all([client.workflowRuns.get(id), client.workflowRuns.tasks(id)])
-  const draw = await openGraph(client, run)
-  return draw(format, { standings: standingsOf(tasks), paint: call.printer.paint })
+  const { plan, draw } = await openGraph(client, run)
+  const look = { standings: standingsOf(tasks), paint: call.printer.paint }
+  showGraph(call, graphOf(plan, look), draw(format, look))
 }
 
-async function openGraph(client: Client, { workflowId, version }: WorkflowRun): Promise<Draw> {
+/** For programs the graph, its ids with `-o name`; for people the picture. */
+export function showGraph(call: Call, graph: ReturnType<typeof graphOf>, picture: string): void {
+  const ids = graph.nodes.map(({ id }) => id)
+  call.printer.value(graph, call.printer.format === 'name' ? ids : [picture])
+}
+
+async function openGraph(client: Client, { workflowId, version }: WorkflowRun): Promise<Opened> {
   const rules = await loadRules()
   const definition = await client.workflows.get(workflowId, { version })
   const opened = rules.openWorkflow(rules.shapesOf(definition), definition.failFast)
   if (!opened.ok) throw invalidWorkflow(opened.error)
   const layers = rules.layersOf(opened.value)
-  return (format, look) => drawWorkflow(opened.value, layers, format, look)
+  const plan = opened.value
+  return { plan, draw: (format, look) => drawWorkflow(plan, layers, format, look) }
 }
 
 /** Until the run has ended; answers the exit code. Programs are given the run as it ended, no more. */
@@ -74,7 +85,7 @@ function sayEnd(call: Call, run: WorkflowRun): number | undefined {
 }
 
 async function openView(call: Call, client: Client, id: string): Promise<(tasks: Tasks) => void> {
-  const draw = await openGraph(client, await client.workflowRuns.get(id))
+  const { draw } = await openGraph(client, await client.workflowRuns.get(id))
   const { stdout } = call.io
   const { paint } = call.printer
   const lines = draw('text', {}).split('\n').length

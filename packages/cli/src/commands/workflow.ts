@@ -5,11 +5,11 @@
 import type { WorkflowDefinition } from '@belfry/contract'
 import type { Call, Command } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
-import { drawWorkflow, graphFormats } from '../output/workflow-graph.ts'
+import { drawWorkflow, graphFormats, graphOf } from '../output/workflow-graph.ts'
 import { findWorkflow } from '../resolve-name.ts'
 import { answerWorkflowBatch } from './workflow-cases.ts'
 import { invalidWorkflow, loadRules, readWorkflow, type Rules, workflowFileFlag } from './workflow-file.ts'
-import { drawRun } from './workflow-run-watch.ts'
+import { showGraph, showRun } from './workflow-run-watch.ts'
 import { storedWorkflowCommands } from './workflow-stored.ts'
 
 async function validate(call: Call): Promise<undefined> {
@@ -36,18 +36,21 @@ async function wantedDefinition(call: Call, rules: Rules): Promise<WorkflowDefin
 
 async function graph(call: Call): Promise<undefined> {
   const rules = await loadRules()
-  const format = call.flags.choice('as', graphFormats) ?? 'text'
+  const as = call.flags.choice('as', graphFormats)
+  if (as !== undefined && call.printer.format !== 'table')
+    throw new UsageError(`--as ${as} is a picture, -o ${call.printer.format} for programs: give only one`)
+  const format = as ?? 'text'
   const run = call.flags.text('run')
   if (run !== undefined) {
     if (['file', 'version'].some((flag) => call.flags.text(flag) !== undefined) || call.argument('workflow'))
       throw new UsageError('--run says which workflow and version; leave the name, --file and --version out')
-    call.io.stdout.write(`${await drawRun(call, run, format)}\n`)
+    await showRun(call, run, format)
     return undefined
   }
   const file = await wantedDefinition(call, rules)
   const opened = rules.openWorkflow(rules.shapesOf(file), file.failFast)
   if (!opened.ok) throw invalidWorkflow(opened.error)
-  call.io.stdout.write(`${drawWorkflow(opened.value, rules.layersOf(opened.value), format)}\n`)
+  showGraph(call, graphOf(opened.value), drawWorkflow(opened.value, rules.layersOf(opened.value), format))
   return undefined
 }
 
@@ -92,6 +95,7 @@ export const workflowCommands: readonly Command[] = [
         command: 'belfry workflow graph --run 019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
       },
       { words: 'For a web page', command: 'belfry workflow graph -f nightly.yaml --as svg' },
+      { words: 'Nodes and edges, for programs', command: 'belfry workflow graph nightly -o json' },
     ],
     run: graph,
   },

@@ -54,6 +54,18 @@ function notesOf(task: Task): string {
   return notes.length === 0 ? '' : ` (${notes.join(', ')})`
 }
 
+/** For programs: every task, with its state where there is a run, and what needs what. */
+export function graphOf(plan: WorkflowPlan, { standings }: GraphLook = {}) {
+  return {
+    nodes: plan.tasks.map(({ id, kind, role, rule, mapped, allowFailure }) => {
+      const found = standings?.get(id)
+      const state = found === undefined ? {} : { state: found.state, items: found.items }
+      return { id, kind, role, rule, forEach: mapped, allowFailure, ...state }
+    }),
+    edges: edgesOf(plan).map(([from, to]) => ({ from: from.id, to: to.id })),
+  }
+}
+
 export function drawWorkflow(
   plan: WorkflowPlan,
   layers: Layers,

@@ -43,8 +43,11 @@ export interface ClaimerOptions extends IntakeOptions {
 export interface Claimer extends Service {
   readonly wake: () => void
   readonly slotFreed: () => void
-  /** Gives back what was never started. What cannot be given back now is found as a stray. */
-  readonly giveBack: (sessionId: string, runs: readonly HeldRun[]) => Promise<void>
+  /**
+   * Gives back what was never started, and answers whether it did. What cannot be given back now is found as a
+   * stray.
+   */
+  readonly giveBack: (sessionId: string, runs: readonly HeldRun[]) => Promise<boolean>
   /** Gives back what the session holds but nobody here knows of. */
   readonly giveBackStrays: () => Promise<void>
 }
@@ -137,12 +140,14 @@ async function giveBackOrSuspect(
   events: EventSink,
   sessionId: string,
   runs: readonly HeldRun[],
-): Promise<void> {
+): Promise<boolean> {
   try {
     await strays.giveBack(sessionId, runs)
+    return true
   } catch (error) {
     strays.suspect()
     events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
+    return false
   }
 }
 

@@ -7,6 +7,9 @@
  * A run of which all has ended before it was asked for goes the same way. Any number of resolvers may run. A
  * round begins with a hint, and by itself: each second while there was something to do lately, each ten
  * seconds otherwise. Every minute a page of all that wait is looked at, whatever was told.
+ *
+ * A run that cannot be looked at, let go or ended holds up no other: a round that fails by what is in it is
+ * done again in halves (isolate-fault.ts), and the one at fault is put off for a minute.
  */
 import { judgeDependencies } from '../domain/dependencies.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -15,6 +18,7 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
+import { isFaultOfRows, isolateFault } from './isolate-fault.ts'
 import { createLoop } from './loop.ts'
 import { hintOfShard } from './timer-hints.ts'
 import { settledWithin } from './within.ts'
@@ -27,6 +31,7 @@ const idlePollMs = 10_000
 const unsurePollMs = 50
 const busyForMs = 30_000
 const mendMs = 60_000
+const faultyRestMs = 60_000
 const stopWithinMs = 2_000
 
 export interface DependencyResolverOptions {
@@ -87,13 +92,52 @@ async function workOff(
 ): Promise<{ readonly settled: number; readonly unsure: number }> {
   let settled = 0
   for (;;) {
-    const round = await options.dependencies.round(eventsARound, judgeAll)
-    tell(options, round)
-    settled += round.released + round.ended.length
+    const { looked, unsure, settled: its } = await roundOf(options)
+    settled += its
     // what is looked at again at once would be found as it is
-    if (round.looked === 0 || round.unsure > 0 || signal?.aborted === true)
-      return { settled, unsure: round.unsure }
+    if (looked === 0 || unsure > 0 || signal?.aborted === true) return { settled, unsure }
   }
+}
+
+interface Done {
+  readonly looked: number
+  readonly unsure: number
+  readonly settled: number
+}
+
+async function roundOf(options: DependencyResolverOptions): Promise<Done> {
+  const { dependencies } = options
+  let runIds: readonly string[] = []
+  try {
+    const round = await dependencies.round(eventsARound, judgeAll, (ids) => (runIds = ids))
+    tell(options, round)
+    return { looked: round.looked, unsure: round.unsure, settled: settledBy(round) }
+  } catch (error) {
+    if (runIds.length === 0 || !isFaultOfRows(error)) throw error
+  }
+  let unsure = 0
+  let settled = 0
+  await isolateFault(
+    runIds,
+    async (ids) => {
+      const round = await dependencies.roundOf(ids, judgeAll)
+      tell(options, round)
+      unsure += round.unsure
+      settled += settledBy(round)
+    },
+    (runId, cause) => putOff(options, runId, cause),
+  )
+  return { looked: runIds.length, unsure, settled }
+}
+
+const settledBy = ({ released, ended }: DependencyRound): number => released + ended.length
+
+async function putOff(options: DependencyResolverOptions, runId: string, cause: unknown): Promise<void> {
+  await options.dependencies.putOff(runId, faultyRestMs)
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const words = `The run ${runId}, which depends on others, cannot be let go or ended: ${why}; cancel it, or look at the cause. Others go on.`
+  const error = new Error(words, { cause })
+  options.events.emit('role_failed', { role: 'dependency_resolver', error, retryInMs: faultyRestMs })
 }
 
 function judgeAll(waiting: readonly WaitingRun[]): JudgedRun[] {

@@ -30,8 +30,8 @@ export interface ExecutorOptions {
   readonly completer: Pick<Completer, 'submit'>
   readonly abortGraceMs: number
   readonly onSlotFreed: () => void
-  /** Gives back runs that were never started. */
-  readonly giveBack: (sessionId: string, runs: readonly ClaimedRun[]) => void
+  /** Gives back runs that were never started; answers whether that is acknowledged. */
+  readonly giveBack: (sessionId: string, runs: readonly ClaimedRun[]) => Promise<boolean>
 }
 
 export interface Executor {

@@ -48,7 +48,7 @@ export interface IntakeOptions {
   /** Unset: `slots` knows how many are free only when all that was claimed is started. */
   readonly overlaps?: boolean | undefined
   /** Unset: nobody keeps count of what is held. */
-  readonly book?: Pick<ClaimBook, 'open' | 'started'> | undefined
+  readonly book?: Pick<ClaimBook, 'open' | 'started' | 'forget'> | undefined
 }
 
 export interface IntakeParts {
@@ -78,7 +78,15 @@ export function createIntake(
     const shares = wanted.map((each) => ({ ...each, minTag: parts.marks.minTag(each.queue, sentMs) }))
     const { routes, deadlineMarginMs } = options
     const numbers = options.book?.open(sessionId)
-    const claim = await options.queue.claim({ sessionId, shares, routes, deadlineMarginMs, ...numbers })
+    function forget(): void {
+      if (numbers !== undefined) options.book?.forget(numbers.number)
+    }
+    const asked = { sessionId, shares, routes, deadlineMarginMs, ...numbers }
+    const claim = await options.queue.claim(asked).catch((error: unknown) => {
+      forget()
+      throw error
+    })
+    if (claim.runs.length === 0) forget()
     databaseClock.observe(claim.nowMs, sentMs)
     if (!claim.alive) session.lapsed(sessionId)
     takeIn(options, parts, shares, claim.runs, clock.monotonicMs() - sentMs, claim.nowMs)
@@ -157,17 +165,25 @@ async function startAll(
     version: jobVersion,
   })
   const versions = runs.map(versionOf)
+  const number = runs[0]?.claim ?? 0
+  async function giveBack(): Promise<void> {
+    await parts.strays.giveBack(sessionId, runs).catch((error: unknown) => {
+      options.book?.forget(number)
+      throw error
+    })
+  }
   const definitionOf = await parts.definitions.load(versions).catch(async (error: unknown) => {
     // if that fails too, they are found as strays
-    await parts.strays.giveBack(sessionId, runs).catch(() => undefined)
+    await giveBack().catch(() => undefined)
+    options.book?.started(number)
     throw error
   })
-  if (signal.aborted || options.session.current() !== sessionId) await parts.strays.giveBack(sessionId, runs)
+  if (signal.aborted || options.session.current() !== sessionId) await giveBack()
   else
     runs.forEach((run, index) =>
       options.start(sessionId, run, definitionOf(versions[index] ?? versionOf(run))),
     )
-  if (runs[0] !== undefined) options.book?.started(runs[0].claim)
+  options.book?.started(number)
 }
 
 /** Notes what a claim found in each queue. */

@@ -4,11 +4,15 @@
  *
  * 1. Sessions whose lease ran out are deleted under their row locks: a renewal at that instant either came
  *    first, and the session lives, or finds no row, and the worker gives up.
- * 2. What is held by claims since the last round is settled: only then do the indexes know of it.
+ * 2. What is held by claims is settled: only then do the indexes know of it. First those of the sessions that
+ *    ended, then what is older than two seconds: most are over sooner. So many statements a round, and where
+ *    that was not enough the next round comes at once; sweeping and expiring never wait for the rest.
  * 3. Runs held by sessions that are no more, past their deadline, or a minute after their cancel was asked
- *    for, are read in keyset pages; SQL leaves the healthy ones out. Read only when step 1 ended a session,
- *    when a round before was cut short, and each `sweepMs` for deadlines and for what a rescuer that died
- *    left half-done.
+ *    for, are read in keyset pages; SQL leaves the healthy ones out. Read only when step 1 ended a session (and
+ *    once more in the round after that: another rescuer may have been settling claims of it), when a round
+ *    before was cut short, and each `sweepMs` for deadlines and for what a rescuer that died left half-done.
+ *    As often, some pages of all that is ready are looked through for runs that nobody would see
+ *    (RunStore.healHeldRuns).
  * 4. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read:
  *    whoever is second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the
  *    old holder sends is refused. A run whose end cannot be stored keeps no other from being ended
@@ -34,9 +38,17 @@ import { settledWithin } from './within.ts'
 const stopWithinMs = 2_000
 /** Claims, of up to 500 runs each. */
 const settledAtOnce = 50
+const settlingsOfRound = 100
+const settledAfterMs = 2_000
+/** Rows that are looked through as often as there is a sweep, some 20 ms a page. */
+const healedAtOnce = 10_000
+const healingsOfSweep = 5
 
 export interface RescuerOptions {
-  readonly store: Pick<RunStore, 'endExpiredSessions' | 'settleClaims' | 'stuckRuns' | 'rescue'>
+  readonly store: Pick<
+    RunStore,
+    'endExpiredSessions' | 'settleClaims' | 'healHeldRuns' | 'stuckRuns' | 'rescue'
+  >
   readonly overdueRuns: OverdueRuns
   readonly hints: Pick<Hints, 'publish'>
   readonly clock: Clock
@@ -58,6 +70,12 @@ export interface Rescuer extends Service {
   readonly runOnce: () => Promise<number>
 }
 
+interface Settled {
+  /** Some claims may not be settled. */
+  readonly left: boolean
+  readonly fault?: Error
+}
+
 type RescueEnd = AttemptEnd & { readonly sessionId: string }
 
 export function createRescuer(options: RescuerOptions): Rescuer {
@@ -66,21 +84,19 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   const sweepMs = options.sweepMs ?? 30_000
   const pageSize = options.pageSize ?? 500
   const expire = createExpirer(options)
+  const sessions = createSessionEnder(options)
+  const healer = createHealer(options, sweepMs)
   let nextSweepMs = -Infinity
 
-  async function endSessions(signal?: AbortSignal): Promise<number> {
-    const { sessionIds, claims } = await store.endExpiredSessions()
-    // of a session that was ended just now, a claim may have been committed since this was seen
-    if (claims || sessionIds.length > 0) await settleAll(store, signal)
-    for (const sessionId of sessionIds) events.emit('session_lost', { sessionId, role: 'worker' })
-    return sessionIds.length
-  }
-
   async function round(signal: AbortSignal): Promise<number> {
-    const ended = await endSessions(signal)
-    if (ended > 0 || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
+    const { lost, left, fault } = await sessions.end(settledAfterMs, signal)
+    if (lost || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
+    sessions.swept()
     await expire(signal)
-    return intervalMs * (0.8 + random.next() * 0.4)
+    if (fault !== undefined) throw fault
+    // what it finds is for the sweep of the next round
+    if (healer.isDue() && (await healer.heal(signal)) > 0) nextSweepMs = -Infinity
+    return left ? 0 : intervalMs * (0.8 + random.next() * 0.4)
   }
 
   async function sweep(signal?: AbortSignal): Promise<number> {
@@ -118,9 +134,12 @@ export function createRescuer(options: RescuerOptions): Rescuer {
       await settledWithin(clock, stopWithinMs, loop.stop())
     },
     async runOnce() {
-      await endSessions()
+      const { fault } = await sessions.end(0)
+      await healer.heal()
       const rescued = await sweep()
+      sessions.swept()
       await expire()
+      if (fault !== undefined) throw fault
       return rescued
     },
   }
@@ -132,8 +151,71 @@ function setAside(events: EventSink, { runId }: StuckRun, cause: unknown, retryI
   events.emit('role_failed', { role: 'rescuer', error, retryInMs })
 }
 
-async function settleAll(store: Pick<RunStore, 'settleClaims'>, signal?: AbortSignal): Promise<void> {
-  while (signal?.aborted !== true && (await store.settleClaims(settledAtOnce)) >= settledAtOnce);
+/** Ends sessions and settles claims. */
+function createSessionEnder({ store, events }: RescuerOptions) {
+  let ended: readonly string[] = []
+  /** With those that ended before and are not through. */
+  let lost: readonly string[] = []
+  let left = false
+
+  return {
+    /** `lost`: it is time to look for runs of lost sessions. */
+    async end(olderThanMs: number, signal?: AbortSignal): Promise<Settled & { readonly lost: boolean }> {
+      const { sessionIds, claims } = await store.endExpiredSessions(olderThanMs)
+      ended = sessionIds
+      for (const sessionId of ended) events.emit('session_lost', { sessionId, role: 'worker' })
+      lost = [...lost, ...ended]
+      const which = { sessionIds: lost, olderThanMs: claims ? olderThanMs : undefined }
+      const settled = await settle(store, which, signal).catch((cause: unknown) => ({
+        left: true,
+        fault: cause instanceof Error ? cause : new Error(String(cause)),
+      }))
+      left = settled.left
+      return { ...settled, lost: lost.length > 0 }
+    },
+    /** Their runs were looked for; for those that ended just now that is done once more. */
+    swept(): void {
+      if (!left) lost = ended
+    },
+  }
+}
+
+function createHealer({ store, clock }: RescuerOptions, everyMs: number) {
+  let nextMs = -Infinity
+  let upTo: string | null = null
+
+  return {
+    isDue: (): boolean => clock.monotonicMs() >= nextMs,
+    /** Answers how many. */
+    async heal(signal?: AbortSignal): Promise<number> {
+      let count = 0
+      for (let n = 0; n < healingsOfSweep && signal?.aborted !== true; n++) {
+        const { next, healed } = await store.healHeldRuns(upTo, healedAtOnce)
+        upTo = next
+        count += healed
+        if (next === null) break
+      }
+      nextMs = clock.monotonicMs() + everyMs
+      return count
+    },
+  }
+}
+
+async function settle(
+  store: Pick<RunStore, 'settleClaims'>,
+  { sessionIds, olderThanMs }: { sessionIds: readonly string[]; olderThanMs: number | undefined },
+  signal?: AbortSignal,
+): Promise<Settled> {
+  const steps = [
+    ...(sessionIds.length > 0 ? [{ sessionIds }] : []),
+    ...(olderThanMs === undefined ? [] : [{ olderThanMs }]),
+  ]
+  let [step] = steps.splice(0, 1)
+  for (let n = 0; step !== undefined && n < settlingsOfRound && signal?.aborted !== true; n++) {
+    const count = await store.settleClaims(settledAtOnce, step)
+    if (count < settledAtOnce) [step] = steps.splice(0, 1)
+  }
+  return { left: step !== undefined }
 }
 
 function tell(

@@ -63,11 +63,8 @@ export async function resolveRound(
   tx: ResolvingTx,
 ): Promise<RoundOutcome> {
   const turns = await waitingTurns(tx.turns, due.runs, due.events)
-  const inTurn = due.runs.filter(({ id }) => !turns.has(id))
-  const gates = await holdGates(tx.waits, inTurn)
-  const wanted = await stepAll(parts, tx, due, (run, its) =>
-    turns.has(run.id) ? 'waits' : gates.placeOf(run, its),
-  )
+  const gates = await holdGates(tx.waits, due.runs, turns)
+  const wanted = await stepAll(parts, tx, due, gates.placeOf)
   const starts = await newRuns(parts, tx, wanted, due.nowMs)
   const sessions = new Set<string>()
   const goingOn = wanted.filter(({ stepped }) => stepped.goesOn).map(({ run }) => run.id)

@@ -42,8 +42,13 @@ export interface Slots {
   readonly release: (held: Held) => void
   /** The run is held on paper only. */
   readonly drop: (held: Held) => void
-  /** It is no longer held here, and was never started. */
+  /** It is no longer held here, and was never started: it begins now, or is somebody else's. */
   readonly leave: (held: Held) => void
+  /**
+   * It is no longer held here, and is to be given back. Answers what is to be called when that is
+   * acknowledged, or failed: until then the database must not forget who holds it.
+   */
+  readonly part: (held: Held) => (back: boolean) => void
   readonly leaveBehind: (settled: Promise<unknown>) => void
   /** Resolves when nothing is held any more, or after `limitMs`. */
   readonly emptied: (clock: Clock, limitMs: number) => Promise<void>
@@ -60,10 +65,14 @@ export function createSlots(count: number, clock: Pick<Clock, 'monotonicMs'>, bo
 
   const usable = (): number => count - Math.max(0, leftBehind - count)
 
-  function leave(each: Held): void {
+  function letGo(each: Held): void {
     held.delete(each)
-    book.leave(each.run)
     if (held.size === 0) emptied.resolve()
+  }
+
+  function leave(each: Held): void {
+    letGo(each)
+    book.leave(each.run)
   }
 
   function release(each: Held): void {
@@ -95,6 +104,10 @@ export function createSlots(count: number, clock: Pick<Clock, 'monotonicMs'>, bo
       release(each)
     },
     leave,
+    part(each) {
+      letGo(each)
+      return (back) => (back ? book.leave(each.run) : book.drop(each.run))
+    },
     leaveBehind(settled) {
       leftBehind++
       void settled.then(() => leftBehind--)

@@ -27,8 +27,9 @@ export interface WaitingRuns {
 
 export interface WaitingRunsOptions {
   readonly clock: Clock
-  readonly slots: Pick<Slots, 'idle' | 'take' | 'leave'>
-  readonly giveBack: (sessionId: string, runs: readonly ClaimedRun[]) => void
+  readonly slots: Pick<Slots, 'idle' | 'take' | 'leave' | 'part'>
+  /** Answers whether it is acknowledged; never fails. */
+  readonly giveBack: (sessionId: string, runs: readonly ClaimedRun[]) => Promise<boolean>
 }
 
 interface Waiting extends WaitingRun {
@@ -36,9 +37,13 @@ interface Waiting extends WaitingRun {
   readonly sinceMs: number
 }
 
+interface Parted extends Waiting {
+  readonly tell: (back: boolean) => void
+}
+
 export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions): WaitingRuns {
   const waiting = createLine()
-  const leaving: Waiting[] = []
+  const leaving: Parted[] = []
   let timer: Timer | undefined
 
   function leave(each: Waiting): void {
@@ -46,29 +51,34 @@ export function createWaitingRuns({ clock, slots, giveBack }: WaitingRunsOptions
     slots.leave(each.held)
   }
 
+  function part(each: Waiting): Parted {
+    waiting.delete(each)
+    return { ...each, tell: slots.part(each.held) }
+  }
+
   /** One of a session that was lost is somebody else's. A cancel ends it where it is given back. */
   function abort(each: Waiting, reason: AbortReason): boolean {
     if (!waiting.has(each)) return false
-    leave(each)
-    if (reason === 'lease_lost') return true
+    if (reason === 'lease_lost') {
+      leave(each)
+      return true
+    }
     // what is aborted at one time goes back in one statement
-    if (leaving.push(each) === 1) queueMicrotask(() => giveBackThese(leaving.splice(0)))
+    if (leaving.push(part(each)) === 1) queueMicrotask(() => giveBackThese(leaving.splice(0)))
     return true
   }
 
-  function giveBackThese(these: readonly Waiting[]): void {
+  function giveBackThese(these: readonly Parted[]): void {
     for (const [sessionId, its] of Map.groupBy(these, (each) => each.sessionId)) {
-      giveBack(
-        sessionId,
-        its.map(({ run }) => run),
-      )
+      const runs = its.map(({ run }) => run)
+      void giveBack(sessionId, runs).then((back) => {
+        for (const { tell } of its) tell(back)
+      })
     }
   }
 
   function giveBackAll(): void {
-    const all = waiting.all()
-    for (const each of all) leave(each)
-    giveBackThese(all)
+    giveBackThese(waiting.all().map(part))
   }
 
   function check(): void {

@@ -128,7 +128,7 @@ export function createWorker(options: WorkerOptions): Worker {
     completer,
     abortGraceMs: settings.abortGraceMs,
     onSlotFreed: () => claimer.slotFreed(),
-    giveBack: (sessionId, runs) => void claimer.giveBack(sessionId, runs),
+    giveBack: (sessionId, runs) => claimer.giveBack(sessionId, runs),
   })
   const session = createWorkerSession({
     ...options,

@@ -22,24 +22,30 @@ export interface Gates {
   readonly replace: (waiting: readonly (readonly [LockedWorkflowRun, CompiledWorkflow])[]) => Promise<boolean>
 }
 
-const noGates: Gates = {
-  placeOf: () => 'open',
-  handOn: () => Promise.resolve(false),
-  replace: () => Promise.resolve(false),
-}
-
-export async function holdGates(tx: WaitingTx, runs: readonly LockedWorkflowRun[]): Promise<Gates> {
+/** `outOfTurn`: those that wait for a run of their schedule; one that ends so lets others behind its gate look. */
+export async function holdGates(
+  tx: WaitingTx,
+  runs: readonly LockedWorkflowRun[],
+  outOfTurn: ReadonlySet<string>,
+): Promise<Gates> {
   const gated = runs.filter(({ gate }) => gate !== null)
-  if (gated.length === 0) return noGates
+  if (gated.length === 0) {
+    return {
+      placeOf: ({ id }) => (outOfTurn.has(id) ? 'waits' : 'open'),
+      handOn: () => Promise.resolve(false),
+      replace: () => Promise.resolve(false),
+    }
+  }
   const gatesOf = (some: readonly LockedWorkflowRun[]): string[] => [
     ...new Set(some.flatMap(({ gate }) => gate ?? [])),
   ]
   await tx.holdGates(gatesOf(gated))
-  const queued = gatesOf(gated.filter(({ admitted }) => !admitted))
+  const queued = gatesOf(gated.filter(({ id, admitted }) => !admitted && !outOfTurn.has(id)))
   const ids = gated.map(({ id }) => id)
   const admitted = queued.length > 0 ? await tx.admit(queued, ids) : new Set<string>()
   return {
     placeOf({ id, gate, admitted: already, states }, { onLimit }) {
+      if (outOfTurn.has(id)) return 'waits'
       if (gate === null || already) return 'open'
       if (admitted.has(id)) return 'begin'
       // one that has begun before, and begins again by hand, waits for its turn
@@ -51,7 +57,7 @@ export async function holdGates(tx: WaitingTx, runs: readonly LockedWorkflowRun[
       return freed.length > 0 && (await tx.admit(freed, [])).size > 0
     },
     async replace(waiting) {
-      const replacing = waiting.filter(([, { onLimit }]) => onLimit === 'replace')
+      const replacing = waiting.filter(([{ id }, { onLimit }]) => onLimit === 'replace' && !outOfTurn.has(id))
       for (const [{ id, gate }] of replacing) if (gate !== null) await tx.replace(gate, id)
       return replacing.length > 0
     },

@@ -11,6 +11,7 @@
  */
 import type { JsonValue, TaskState, WorkflowTask } from '@belfry/contract'
 import { dropWorkflow } from '../domain/workflow/drop.ts'
+import { stopAgain } from '../domain/workflow/stop-again.ts'
 import type { PlannedTask } from '../domain/workflow/plan.ts'
 import {
   applyEnds,
@@ -121,6 +122,7 @@ export async function stepWorkflow(
   await launchMore(step)
   if (canceled || run.overdue)
     await carryOut(step, stopWorkflow(progress, canceled ? 'canceled' : 'timed_out', step.facts))
+  if (canceled || events.some(({ kind }) => kind === 'begin')) await carryOut(step, stopAgain(progress))
   return steppedOf(step, events, await outputOf(step))
 }
 

@@ -25,9 +25,9 @@ import { guardRoutes } from './plugins/access.ts'
 import type { RateLimits } from './plugins/access.ts'
 import { answerTheRest, refuseRawRequest } from './plugins/fallbacks.ts'
 import { takeJsonBodies } from './plugins/json-body.ts'
+import { watchConnections } from './plugins/open-connections.ts'
 import { describeApi, serveDescription } from './plugins/openapi.ts'
 import { frameRequests, requestIdOf } from './plugins/request-frame.ts'
-import { watchSilentConnections } from './plugins/silent-connections.ts'
 import { takeWholeBodies } from './plugins/whole-bodies.ts'
 import { sendProblem } from './problem.ts'
 import { registerRoutes } from './registry.ts'
@@ -80,6 +80,8 @@ export interface ApiOptions {
   readonly limits?: Partial<RateLimits> | undefined
   /** Days of history that are kept. Default 30. */
   readonly retentionDays?: number | undefined
+  /** How long a close waits for requests under way. Default 12,000. */
+  readonly closeWithinMs?: number | undefined
   /** Checks every answer against its schema: for tests. */
   readonly checkResponses?: boolean | undefined
 }
@@ -91,7 +93,7 @@ export interface Api {
   listen(address: { host: string; port: number }): Promise<string>
   /** From now on new requests get `shutting_down` and their connection is closed. */
   drain(): void
-  /** Drains, waits for requests under way, and closes. May be called twice. */
+  /** Drains, waits a limited time for requests under way, and closes. May be called twice. */
   close(): Promise<void>
 }
 
@@ -136,11 +138,13 @@ const defaultStreamLimits: StreamLimits = {
 
 const requestTimeoutMs = 30_000
 const keepAliveMs = 72_000
+/** Longer than a statement may take. */
+const closeWithinMs = 12_000
 
 export async function createApi(options: ApiOptions): Promise<Api> {
   let draining = false
   const app = openApp(options.logger)
-  const endSilent = watchSilentConnections(app)
+  const endConnections = watchConnections(app, options.closeWithinMs ?? closeWithinMs)
   takeJsonBodies(app)
   takeWholeBodies(app)
   answerTheRest(app)
@@ -194,7 +198,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
       app.listen(address).catch((error: unknown) => Promise.reject(listenFault(error, address))),
     async close() {
       drain()
-      endSilent()
+      endConnections()
       await app.close()
     },
   }

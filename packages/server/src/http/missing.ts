@@ -14,6 +14,23 @@ export function noSuch(what: string, id: string): BelfryError {
   })
 }
 
+/** The same of a run or a workflow run, and where the id is one of the other kind, which it is. */
+export async function noSuchRun(
+  tx: CatalogTx,
+  what: 'run' | 'workflow run',
+  id: string,
+): Promise<BelfryError> {
+  const other = what === 'run' ? 'workflow run' : 'run'
+  const found =
+    what === 'run' ? await tx.workflows.runs.find(id) : await tx.runs.find(id, { before: null, limit: 1 })
+  if (found === undefined) return noSuch(what, id)
+  const command = `belfry ${other.replace(' ', '-')} get ${id}`
+  const message = `There is no ${what} ${id} here: that is the id of a ${other}. See it with ${command}.`
+  return new BelfryError('not_found', message, {
+    errors: [{ pointer: '/params/id', message: `names a ${other}, not a ${what}` }],
+  })
+}
+
 /** A job named in a body that does not exist; `known` are the names of those that do. */
 export function noSuchJob(name: string, known: readonly string[]): BelfryError {
   const meant = nearest(name, known)

@@ -4,11 +4,11 @@
  */
 import { maxShownAttempts } from '@belfry/contract'
 import type { CatalogTx, RunRecord } from '../ports/catalog.ts'
-import { noSuch } from './missing.ts'
+import { noSuchRun } from './missing.ts'
 
 /** Throws `not_found`. */
 export async function storedRun(tx: CatalogTx, id: string): Promise<RunRecord> {
   const run = await tx.runs.find(id, { before: null, limit: maxShownAttempts })
-  if (run === undefined) throw noSuch('run', id)
+  if (run === undefined) throw await noSuchRun(tx, 'run', id)
   return run
 }

@@ -43,12 +43,20 @@ export interface DependencyRound {
   readonly shards: readonly number[]
 }
 
+/** Decides what is to become of runs that wait; those that it leaves out wait on. */
+export type JudgeWaiting = (waiting: readonly WaitingRun[]) => readonly JudgedRun[]
+
 export interface Dependencies {
-  /** One round over at most so many events. */
+  /** One round over at most so many events, the oldest; says first which runs they name. */
   round(
     limit: number,
-    judge: (waiting: readonly WaitingRun[]) => readonly JudgedRun[],
+    judge: JudgeWaiting,
+    taken: (runIds: readonly string[]) => void,
   ): Promise<DependencyRound>
+  /** One over what there is for some runs. */
+  roundOf(runIds: readonly string[], judge: JudgeWaiting): Promise<DependencyRound>
+  /** Whatever there is for a run is not looked at for so long. */
+  putOff(runId: string, ms: number): Promise<void>
   /** Asks for a look at a page of all that wait; goes on behind the page before. */
   mend(limit: number): Promise<void>
 }

@@ -163,13 +163,25 @@ export interface RunStore {
    * Deletes sessions whose lease ran out, under their row locks, so that a renewal at the same instant wins
    * or loses whole.
    */
-  endExpiredSessions(): Promise<{
+  endExpiredSessions(claimsOlderThanMs?: number): Promise<{
     sessionIds: readonly string[]
-    /** Whether there are claims to settle. */
+    /** Whether there are claims to settle, of that age. */
     claims: boolean
   }>
-  /** Settles what is held by claims, at most so many of them, for `stuckRuns` to see; answers how many. */
-  settleClaims(limit: number): Promise<number>
+  /**
+   * Settles what is held by claims, at most so many of them, for `stuckRuns` to see; answers how many. Either
+   * those of that age, or those of these sessions.
+   */
+  settleClaims(
+    limit: number,
+    which?: { readonly olderThanMs?: number; readonly sessionIds?: readonly string[] },
+  ): Promise<number>
+  /**
+   * The net below all that: finds what is held by no claim and not settled either, a minute after its claim, and
+   * settles it; and what was given back but is not free. Reads so many runs, on from where the answer before
+   * ended; null: from the beginning, and after the last.
+   */
+  healHeldRuns(afterRunId: string | null, limit: number): Promise<{ next: string | null; healed: number }>
   /**
    * Pages through runs that no session holds any more or whose deadline passed; healthy ones take no place in
    * a page.

@@ -54,10 +54,21 @@ export interface NewestTaskRun {
   readonly endedAtMs: number | null
 }
 
+/** A workflow run that was begun for a task, or for an item of it, and did not succeed. */
+export interface FailedChild {
+  readonly task: number
+  /** Null: of the task itself. */
+  readonly item: number | null
+  readonly childId: string
+  readonly endedAtMs: number | null
+}
+
 export interface WorkflowInsight {
   find(id: string): Promise<WorkflowRunFacts | undefined>
   /** Of each of these tasks the run that has waited or run for longest. */
   oldestLiveRuns(id: string, tasks: readonly number[]): Promise<ReadonlyMap<number, string>>
   openWaits(id: string, tasks: readonly number[]): Promise<readonly OpenWait[]>
   newestRuns(id: string, tasks: readonly number[]): Promise<readonly NewestTaskRun[]>
+  /** Of each of these tasks the first `limit`: failed before canceled, then by their items. */
+  failedChildren(id: string, tasks: readonly number[], limit: number): Promise<readonly FailedChild[]>
 }

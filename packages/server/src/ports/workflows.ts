@@ -143,6 +143,8 @@ export interface EventStore {
   find(name: string, key: string): Promise<StoredEvent | undefined>
   /** Which runs it began. */
   note(id: string, workflowRunIds: readonly string[]): Promise<void>
+  /** The same event may come again with its key. */
+  freeKey(id: string): Promise<void>
   /** Ids of workflows that name it, with the input that their trigger sets; undefined: none. */
   triggered(
     name: string,
@@ -174,6 +176,7 @@ export interface WorkflowStore {
   find(id: string, version?: number): Promise<WorkflowRecord | undefined>
   /** Locked until the end of the transaction. */
   lock(id: string): Promise<WorkflowRecord | undefined>
+  /** The same; of a name that is free, the name is locked. */
   lockByName(name: string): Promise<WorkflowRecord | undefined>
   list(page: PageRequest, filter: { name: string | undefined }): Promise<readonly WorkflowSummaryRecord[]>
   /** Newest first, those before `beforeVersion`. */

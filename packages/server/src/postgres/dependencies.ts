@@ -4,19 +4,35 @@
  */
 import type { TriggerRule } from '@belfry/contract'
 import type { DependencyState } from '../domain/dependencies.ts'
-import type { Dependencies, DependencyRound, JudgedRun, WaitingRun } from '../ports/dependencies.ts'
+import type {
+  Dependencies,
+  DependencyRound,
+  JudgedRun,
+  JudgeWaiting,
+  WaitingRun,
+} from '../ports/dependencies.ts'
 import type { Database, Transaction } from './database.ts'
 import * as statements from './statements/dependencies.ts'
 
 const engine = { role: 'belfry_engine' } as const
 const firstId = '00000000-0000-0000-0000-000000000000'
 
-type Judge = Parameters<Dependencies['round']>[1]
-
 export function createPostgresDependencies(db: Database): Dependencies {
   let mended: readonly [tenantId: string, runId: string] = [firstId, firstId]
   return {
-    round: (limit, judge) => db.transaction(engine, (tx) => roundWithin(tx, limit, judge)),
+    round: (limit, judge, taken) =>
+      db.transaction(engine, async (tx) => {
+        const childIds = idsOf(await tx.query(statements.takeDependencyEvents, [limit]))
+        taken(childIds)
+        return roundWithin(tx, childIds, judge)
+      }),
+    roundOf: (runIds, judge) =>
+      db.transaction(engine, async (tx) =>
+        roundWithin(tx, idsOf(await tx.query(statements.takeEventsOfRuns, [runIds])), judge),
+      ),
+    async putOff(runId, ms) {
+      await db.run(engine, statements.putOffDependencyEvents, [runId, ms])
+    },
     async mend(limit) {
       const [last] = await db.run(engine, statements.mendDependencies, [...mended, limit])
       mended = last === undefined ? [firstId, firstId] : [last.tenant_id, last.run_id]
@@ -24,14 +40,16 @@ export function createPostgresDependencies(db: Database): Dependencies {
   }
 }
 
-async function roundWithin(tx: Transaction, limit: number, judge: Judge): Promise<DependencyRound> {
-  const events = await tx.query(statements.takeDependencyEvents, [limit])
-  const none = { looked: events.length, unsure: 0, released: 0, ended: [], shards: [] }
-  if (events.length === 0) return none
-  const waiting = await lookAt(
-    tx,
-    events.map((row) => row.child_id),
-  )
+const idsOf = (rows: readonly { readonly child_id: string }[]) => rows.map((row) => row.child_id)
+
+async function roundWithin(
+  tx: Transaction,
+  childIds: readonly string[],
+  judge: JudgeWaiting,
+): Promise<DependencyRound> {
+  const none = { looked: childIds.length, unsure: 0, released: 0, ended: [], shards: [] }
+  if (childIds.length === 0) return none
+  const waiting = await lookAt(tx, childIds)
   if (waiting.length === 0) return none
   const judged = judge(waiting)
   const decided = new Set(judged.map(({ id }) => id))

@@ -15,7 +15,13 @@ import { sortEnds, writeSuccesses, type WrittenSuccesses } from './success-ends.
 import { listDefinitions } from './statements/claim.ts'
 import type { AppliedRow, EndColumns } from './statements/completion.ts'
 import { completeAttempts, listAppliedBefore, rescueAttempts } from './statements/completion.ts'
-import { listStuckRuns, settleClaims, type StuckRow } from './statements/rescue.ts'
+import {
+  healHeldRuns,
+  listStuckRuns,
+  settleClaims,
+  settleClaimsOf,
+  type StuckRow,
+} from './statements/rescue.ts'
 import {
   closeSession,
   endExpiredSessions,
@@ -75,13 +81,20 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
       const rows = await db.run({ ...engine, readOnly: true }, listHeldRuns, [sessionId])
       return rows.map((row) => ({ runId: row.run_id, leaseEpoch: row.lease_epoch, queue: row.queue }))
     },
-    async endExpiredSessions() {
-      const [row] = await db.run(engine, endExpiredSessions, [])
+    async endExpiredSessions(claimsOlderThanMs = 0) {
+      const [row] = await db.run(engine, endExpiredSessions, [claimsOlderThanMs])
       return { sessionIds: row?.session_ids ?? [], claims: row?.claims ?? false }
     },
-    async settleClaims(limit) {
-      const [row] = await db.run(engine, settleClaims, [limit])
+    async settleClaims(limit, { olderThanMs = 0, sessionIds } = {}) {
+      const [row] =
+        sessionIds === undefined
+          ? await db.run(engine, settleClaims, [limit, olderThanMs])
+          : await db.run(engine, settleClaimsOf, [limit, sessionIds])
       return row?.count ?? 0
+    },
+    async healHeldRuns(afterRunId, limit) {
+      const [row] = await db.run(engine, healHeldRuns, [afterRunId ?? nilId, limit])
+      return { next: row?.last_run_id ?? null, healed: row?.healed ?? 0 }
     },
     async stuckRuns(after, limit) {
       const params = [after?.sessionId ?? nilId, after?.runId ?? nilId, limit] as const

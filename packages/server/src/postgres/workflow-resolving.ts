@@ -21,6 +21,7 @@ import { startTaskRuns } from './statements/task-starts.ts'
 import * as statements from './statements/workflow-resolving.ts'
 import { pauseFailingWorkflowSchedules } from './failure-pauses.ts'
 import { taskOutput } from './task-output.ts'
+import { dropStaleEvents } from './statements/workflow-mending.ts'
 import { createWorkflowMending } from './workflow-mending.ts'
 import { turnsTx } from './workflow-turns.ts'
 import { createPostgresWorkflowTimers, waitingTx } from './workflow-waits.ts'
@@ -28,6 +29,8 @@ import { taskStartColumns } from './task-starts.ts'
 
 const engine = { role: 'belfry_engine' } as const
 const mostCounted = 100_000
+/** Of a cancel at runs that move on between two looks, as in engine/catalog/run-canceler.ts. */
+const mostLooks = 5
 
 export function createPostgresWorkflowResolving(db: Database): WorkflowResolving {
   return {
@@ -91,9 +94,16 @@ function resolvingTx(tx: Transaction): ResolvingTx {
     },
     async cancel(workflowRunId, tasks) {
       if (tasks.length === 0) return []
-      await tx.query(statements.cancelWaitingTasks, [workflowRunId, tasks])
-      const rows = await tx.query(statements.cancelRunningTasks, [workflowRunId, tasks])
-      return rows.map((row) => row.session_id)
+      const sessions = new Set<string>()
+      for (let look = 0; look < mostLooks; look++) {
+        await tx.query(statements.cancelWaitingTasks, [workflowRunId, tasks])
+        const asked = await tx.query(statements.cancelRunningTasks, [workflowRunId, tasks])
+        for (const row of asked) sessions.add(row.session_id)
+        const [left] = await tx.query(statements.hasMissedTasks, [workflowRunId, tasks])
+        if (left?.missed !== true) return [...sessions]
+      }
+      await tx.query(statements.beginAgain, [[workflowRunId]])
+      return [...sessions]
     },
     async goOn(ids) {
       if (ids.length > 0) await tx.query(statements.beginAgain, [ids])
@@ -113,7 +123,14 @@ async function lockDue(
   tx: Transaction,
   { runs, events: mostEvents, without }: DeliveryLimits,
 ): Promise<DueWorkflowRuns> {
-  const rows = await tx.query(statements.lockDueWorkflowRuns, [runs, mostEvents, without])
+  const look = () => tx.query(statements.lockDueWorkflowRuns, [runs, mostEvents, without])
+  let rows = await look()
+  // events of what is over would keep others from being seen; others may have the rest
+  while (rows.length < Math.min(runs, rows[0]?.due ?? 1)) {
+    const [dropped] = await tx.query(dropStaleEvents, [mostEvents])
+    if ((dropped?.count ?? 0) === 0) break
+    rows = await look()
+  }
   const nowMs = rows[0]?.now_ms ?? 0
   if (rows.length === 0) return { runs: [], events: [], nowMs, waitsMs: [] }
   const events = await tx.query(statements.takeWorkflowEvents, [rows.map(({ id }) => id)])

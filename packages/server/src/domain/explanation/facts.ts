@@ -15,6 +15,8 @@ import type { ZoneRules } from '../zone/zone-rules.ts'
 
 export interface RunFacts {
   readonly id: string
+  /** It is a run of a workflow, which has tasks and no attempts. */
+  readonly ofWorkflow: boolean
   readonly state: RunState
   readonly reason: RunReason | null
   readonly startedAtMs: number | null

@@ -31,8 +31,8 @@ export function ran(record: RecordFacts, moment: ExplainMoment): Words {
   return { message: `${began}: ${runWords(run)}.${started}`, fix: runFix(run, dueAtMs, moment) }
 }
 
-/** "the run 019a… failed (attempts_exhausted)". */
-export function runWords({ id, state, reason }: RunFacts): string {
+/** "the run 019a… failed (attempts_exhausted)", "the workflow run 019a… failed". */
+export function runWords({ id, ofWorkflow, state, reason }: RunFacts): string {
   const why = reason === null ? '' : ` (${reason})`
   const states: Readonly<Record<RunFacts['state'], string>> = {
     waiting_for_dependencies: 'waits for others',
@@ -44,12 +44,19 @@ export function runWords({ id, state, reason }: RunFacts): string {
     skipped: 'was skipped',
     upstream_failed: 'did not start, as another one failed before it',
   }
-  return `the run ${id} ${states[state]}`
+  return `the ${ofWorkflow ? 'workflow run' : 'run'} ${id} ${states[state]}`
 }
 
-function runFix({ id, state }: RunFacts, dueAtMs: number, { nowMs }: ExplainMoment): string | null {
-  if (state === 'failed' || state === 'canceled') return `The attempts of the run ${id} say why.`
-  if (state !== 'pending' || nowMs - dueAtMs < 10_000) return null
+function runFix(
+  { id, ofWorkflow, state }: RunFacts,
+  dueAtMs: number,
+  { nowMs }: ExplainMoment,
+): string | null {
+  const late = state === 'pending' && nowMs - dueAtMs >= 10_000
+  const wrong = state === 'failed' || state === 'canceled'
+  if (ofWorkflow) return wrong || late ? `See why, task by task: belfry workflow-run explain ${id}.` : null
+  if (wrong) return `The attempts of the run ${id} say why.`
+  if (!late) return null
   return 'It waits for a free slot, its retry delay or the run before it: more workers or slots help.'
 }
 

@@ -75,7 +75,7 @@ export function valueAt(value: JsonValue | undefined, pointer: string): JsonValu
   return at
 }
 
-function compare(value: JsonValue | undefined, is: Comparison): boolean {
+export function compare(value: JsonValue | undefined, is: Comparison): boolean {
   if ('exists' in is) return (value !== undefined) === is.exists
   if ('notEquals' in is) return value === undefined || !sameJson(value, is.notEquals)
   if (value === undefined) return false

@@ -2,13 +2,15 @@
  * From a definition as people wrote it to what the rules need, and what is wrong with it beyond its fields.
  * Faults keep it from being stored; warnings go with it.
  */
-import type { Condition, TriggerRule, WorkflowDefinition, WorkflowTask } from '@belfry/contract'
+import type { WorkflowDefinition, WorkflowTask } from '@belfry/contract'
+import { placeFaults, repeatedNeeds, unsafePlaces } from './needs-and-places.ts'
+import { whyHardly, whyNever } from './never-runs.ts'
 import { setupsOf, type TaskRole, type TaskShape } from './plan.ts'
 import { untilOf, waitEndsOf } from './task-wait.ts'
 import { maxTasks, shapeFaults, type WorkflowFault } from './validate.ts'
 
 export interface WorkflowWarning {
-  readonly code: 'needs_default' | 'looks_like_cleanup'
+  readonly code: 'needs_default' | 'looks_like_cleanup' | 'rule_hardly_holds' | 'waits_without_end'
   readonly pointer: string
   readonly message: string
 }
@@ -54,11 +56,24 @@ export function definitionFaults(definition: WorkflowDefinition): WorkflowFault[
     all.map(({ shape }) => shape),
     (index) => all[index]?.pointer ?? '',
   )
-  const ids = new Set(all.map(({ task }) => task.id))
+  const byId = new Map(all.map(({ shape }) => [shape.id, shape]))
   return [
     ...faults,
-    ...all.flatMap((each) => [...sourceFaults(each), ...neverRuns(each)]),
-    ...outputFaults(definition, ids),
+    ...all.flatMap((each) => [...sourceFaults(each), ...ownFaults(each, byId)]),
+    ...outputFaults(definition, byId),
+  ]
+}
+
+/** What contradicts itself within one task. */
+function ownFaults({ task, shape, pointer }: Placed, byId: ReadonlyMap<string, TaskShape>): WorkflowFault[] {
+  const never = whyNever(shape, byId)
+  return [
+    ...repeatedNeeds(task, pointer),
+    ...placeFaults(task, pointer),
+    ...unsafePlaces(task.inputFrom, `${pointer}/inputFrom`),
+    ...(never === undefined
+      ? []
+      : [{ code: 'never_runs' as const, pointer: `${pointer}/when`, message: never }]),
   ]
 }
 
@@ -92,49 +107,25 @@ function sourceFaults({ task, pointer }: Placed): WorkflowFault[] {
 }
 
 /** What a run gives comes from tasks that there are. */
-function outputFaults(definition: WorkflowDefinition, ids: ReadonlySet<string>): WorkflowFault[] {
-  return definition.outputFrom.flatMap((mapping, index): WorkflowFault[] => {
+function outputFaults(definition: WorkflowDefinition, ids: ReadonlyMap<string, TaskShape>): WorkflowFault[] {
+  const unknown = definition.outputFrom.flatMap((mapping, index): WorkflowFault[] => {
     if (!('task' in mapping) || ids.has(mapping.task)) return []
     const message = `there is no task "${mapping.task}" in this workflow`
     return [{ code: 'unknown_task', pointer: `/outputFrom/${index}/task`, message }]
   })
-}
-
-/** States of every single parent under which a rule lets its task run; a rule that is not listed: any. */
-const runsUnder: Partial<Record<TriggerRule, readonly string[]>> = {
-  all_succeeded: ['succeeded', 'failed'],
-  all_failed: ['failed', 'canceled', 'upstream_failed'],
-  all_skipped: ['skipped', 'not_run'],
-  none_failed: ['succeeded', 'failed', 'skipped', 'not_run'],
-  none_failed_min_one_success: ['succeeded', 'failed', 'skipped', 'not_run'],
-  none_skipped: ['succeeded', 'failed', 'canceled', 'upstream_failed'],
-}
-
-/** Conditions that all have to hold. */
-const conjuncts = (condition: Condition): readonly Condition[] =>
-  'all' in condition ? condition.all.flatMap(conjuncts) : [condition]
-
-/** A condition on the state of a parent that its rule rules out. */
-function neverRuns({ task, pointer }: Placed): WorkflowFault[] {
-  const states = runsUnder[task.rule]
-  if (states === undefined || task.when === undefined) return []
-  return conjuncts(task.when).flatMap((part): WorkflowFault[] => {
-    if (!('task' in part) || !('in' in part) || part.in.some((state) => states.includes(state))) return []
-    const asked = part.in.join(' or ')
-    const message =
-      `can never hold: "${task.id}" runs under ${task.rule} only, which rules out that "${part.task}" is ` +
-      `${asked}; use the rule all_done to decide by the condition alone`
-    return [{ code: 'never_runs', pointer: `${pointer}/when`, message }]
-  })
+  return [...unknown, ...unsafePlaces(definition.outputFrom, '/outputFrom')]
 }
 
 /** What is allowed, and yet likely not meant. */
 export function definitionWarnings(definition: WorkflowDefinition): WorkflowWarning[] {
   const all = placed(definition)
   const byId = new Map(all.map((each) => [each.task.id, each.task]))
+  const shapes = new Map(all.map(({ shape }) => [shape.id, shape]))
   const needed = new Set(all.flatMap(({ shape }) => shape.needs))
   return all.flatMap(({ task, shape, pointer }) => [
     ...missingDefaults(task, pointer, byId),
+    ...hardlyHolds(shape, pointer, shapes),
+    ...endlessCleanup(task, shape, pointer),
     ...(shape.role === 'main' && isLooseCleanup(task) && !needed.has(task.id)
       ? [
           {
@@ -147,6 +138,30 @@ export function definitionWarnings(definition: WorkflowDefinition): WorkflowWarn
         ]
       : []),
   ])
+}
+
+/** Neither a cancel nor a timeout ends what cleans up: the run would stay alive until somebody comes. */
+function endlessCleanup(
+  { id, approval, wait }: WorkflowTask,
+  shape: TaskShape,
+  pointer: string,
+): WorkflowWarning[] {
+  if (shape.role !== 'finally' && setupsOf(shape).length === 0) return []
+  const signal = wait !== undefined && 'signal' in wait ? wait : undefined
+  const at = approval === undefined ? 'wait' : 'approval'
+  const bounded = approval ?? signal
+  if (bounded === undefined || bounded.atMostMs !== undefined) return []
+  const message = `"${id}" cleans up and may wait for ever: no cancel and no timeout of the workflow ends it; give it atMostMs`
+  return [{ code: 'waits_without_end', pointer: `${pointer}/${at}`, message }]
+}
+
+function hardlyHolds(
+  shape: TaskShape,
+  pointer: string,
+  byId: ReadonlyMap<string, TaskShape>,
+): WorkflowWarning[] {
+  const message = whyHardly(shape, byId)
+  return message === undefined ? [] : [{ code: 'rule_hardly_holds', pointer: `${pointer}/rule`, message }]
 }
 
 const isLooseCleanup = ({ rule, needs, teardownOf }: WorkflowTask): boolean =>

@@ -363,7 +363,7 @@ function teardownVerdict(
   return nothingToDo ? 'skip' : 'upstream_failed'
 }
 
-function endsWhatRuns(cause: StopCause, plan: WorkflowPlan, task: PlannedTask): boolean {
+export function endsWhatRuns(cause: StopCause, plan: WorkflowPlan, task: PlannedTask): boolean {
   if (cause === 'failed_fast' && plan.failFast !== 'cancel_running') return false
   return cause === 'timed_out' || (task.rule !== 'always' && task.rule !== 'all_done')
 }

@@ -30,6 +30,8 @@ export interface PutBackOptions {
   readonly skip?: readonly string[] | undefined
   /** Items of a mapped task that succeeded may be another list's by now: none of them is kept. */
   readonly dropItems?: boolean | undefined
+  /** Of marks: the run is being brought to its end, so nothing comes back to life. */
+  readonly isStopping?: boolean | undefined
 }
 
 export interface PutBack {
@@ -108,7 +110,7 @@ export function markTasks(
   const marked = indexesOf(plan, tasks)
   const set = new Set(marked)
   const states = progress.states.map((each, index) => (set.has(index) ? state : each))
-  const below = [...reachable(plan, marked, 'children')]
+  const below = options.isStopping === true ? [] : [...reachable(plan, marked, 'children')]
   const revived = new Set(below.filter((each) => !set.has(each) && neverRan.has(states[each] ?? '')))
   const reset = [...withWhatFollows(progress, revived)].filter((index) => !set.has(index))
   const items = new Map(

@@ -20,6 +20,9 @@ export type WorkflowFaultCode =
   | 'other_role'
   | 'no_items'
   | 'never_runs'
+  | 'duplicate_need'
+  | 'same_place'
+  | 'unsafe_place'
 
 export interface WorkflowFault {
   readonly code: WorkflowFaultCode

@@ -5,7 +5,7 @@
 import { BelfryError, type ErrorDetail, nearest } from '@belfry/contract'
 import type { WorkflowPlan } from '../../domain/workflow/plan.ts'
 import { atWork } from '../../domain/workflow/rerun.ts'
-import type { WorkflowProgress } from '../../domain/workflow/progress.ts'
+import { isEnded, type WorkflowProgress } from '../../domain/workflow/progress.ts'
 import type { HeldWorkflowRun } from '../../ports/workflow-acts.ts'
 
 const mostNamed = 5
@@ -43,21 +43,35 @@ export function checkTaskNames(
   throw new BelfryError('invalid_request', message.endsWith('?') ? message : `${message}.`, { errors })
 }
 
+type Stopping = Pick<HeldWorkflowRun, 'reopened' | 'stop' | 'canceling'>
+
+/** In words, why the workflow run is being brought to its end; undefined: it is not. */
+export function whyStopping({ reopened, stop, canceling }: Stopping): string | undefined {
+  if (reopened) return undefined
+  if (canceling || stop === 'canceled') return 'is being canceled'
+  return stop === 'timed_out' ? 'has run out of time, and is being ended' : undefined
+}
+
 /** Throws `invalid_state` where the workflow run is being brought to its end. */
-export function checkNotStopping(run: Pick<HeldWorkflowRun, 'reopened' | 'stop' | 'canceling'>): void {
-  if (run.reopened) return
-  const why = { canceled: 'is being canceled', timed_out: 'has run out of time, and is being ended' }
-  const words = run.canceling
-    ? why.canceled
-    : run.stop === null || run.stop === 'failed_fast'
-      ? undefined
-      : why[run.stop]
-  if (words !== undefined)
-    throw refusal(
-      'invalid_state',
-      '/params/id',
-      `the workflow run ${words}; wait until it has ended, then do this again`,
-    )
+export function checkNotStopping(run: Stopping): void {
+  const why = whyStopping(run)
+  if (why === undefined) return
+  const message =
+    `the workflow run ${why}; wait until it has ended, then do this again: explain says what holds it, and ` +
+    'mark ends a task that is at work or waits'
+  throw refusal('invalid_state', '/params/id', message)
+}
+
+/** Throws `invalid_state` for tasks that have ended: of a run that is being ended they stay as they are. */
+export function checkOpen({ plan, states }: WorkflowProgress, ids: readonly string[], why: string): void {
+  for (const [index, id] of ids.entries()) {
+    const state = states[plan.byId.get(id)?.index ?? -1]
+    if (state === undefined || !isEnded(state)) continue
+    const message =
+      `the workflow run ${why}, and "${id}" has ended ${state}; until the run has ended, only tasks that are ` +
+      'at work or wait are marked'
+    throw refusal('invalid_state', `/tasks/${index}`, message)
+  }
 }
 
 /** Throws `invalid_state` where tasks at work would have to be put back. */

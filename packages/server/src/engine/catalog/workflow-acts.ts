@@ -125,8 +125,11 @@ async function setTasks(
   const isSet = numbers.every((index) => progress.states[index] === state)
   const given = numbers.map((index) => held.givenOutputs[String(index)])
   if (isSet && (output === undefined || isDeepStrictEqual(given[0], output))) return nothingDone(opened)
-  checks.checkNotStopping(held)
-  const done = markTasks(progress, tasks, state, await factsAfter(opened, { tasks, state, output }))
+  // what keeps a run from its end can be ended by hand, and brings nothing back to life
+  const stopping = checks.whyStopping(held)
+  if (stopping !== undefined) checks.checkOpen(progress, tasks, stopping)
+  const facts = await factsAfter(opened, { tasks, state, output })
+  const done = markTasks(progress, tasks, state, { ...facts, isStopping: stopping !== undefined })
   const others = [...done.reset].filter((index) => !numbers.includes(index))
   checks.checkNoneAtWork(progress, others, 'tasks')
   const { acts } = parts.tx.workflows

@@ -5,6 +5,8 @@
  *
  *   a task: from it to its first cause, and what holds or ended that
  *   the workflow run: of all tasks at work the one that is held the most; or what failed first
+ *
+ * Where that is a task whose own workflow run failed, it goes on in that one, and names it.
  */
 import type { RunExplanation, RunVerdict, TaskState, WorkflowVerdict } from '@belfry/contract'
 import { causesOf, explainTask, listed, type TaskFacts } from '../../domain/workflow/explain-task.ts'
@@ -12,9 +14,10 @@ import type { PlannedTask } from '../../domain/workflow/plan.ts'
 import { restoreProgress, type WorkflowProgress } from '../../domain/workflow/progress.ts'
 import { unpackItems, unpackStates } from '../../domain/workflow/stored-states.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
-import type { NewestTaskRun, OpenWait, WorkflowRunFacts } from '../../ports/workflow-insight.ts'
+import type { FailedChild, NewestTaskRun, OpenWait, WorkflowRunFacts } from '../../ports/workflow-insight.ts'
 import { outputsOf } from '../workflow-outputs.ts'
 import { compileWorkflow } from '../workflow-plans.ts'
+import { childFix, childrenByTask, childWords, mostChildren } from './workflow-children.ts'
 import { waitWords } from './workflow-wait-words.ts'
 
 /** Tasks that are looked at for the one that is the cause. */
@@ -27,6 +30,7 @@ export interface SeenWorkflow {
   readonly waits: ReadonlyMap<number, OpenWait>
   readonly liveRuns: ReadonlyMap<number, string>
   readonly newest: ReadonlyMap<number, NewestTaskRun>
+  readonly children: ReadonlyMap<number, readonly FailedChild[]>
   /** The task that was asked for; undefined: the workflow run. */
   readonly subject: PlannedTask | undefined
   /** Those of which one may be the cause. */
@@ -44,7 +48,11 @@ export interface WorkflowExplained {
   readonly run: RunExplanation | null
 }
 
-type ExplainRun = (runId: string) => Promise<RunExplanation | undefined>
+/** How to look further, each time in a transaction of its own. */
+export interface Further {
+  readonly run: (runId: string) => Promise<RunExplanation | undefined>
+  readonly workflowRun: (id: string) => Promise<SeenWorkflow | undefined>
+}
 
 /** Undefined: there is no such workflow run; a task that it does not have is answered by its absence. */
 export async function lookAtWorkflow(
@@ -77,10 +85,11 @@ export async function lookAtWorkflow(
   const candidates = path?.slice(-1) ?? candidatesOf(run, progress)
   const looked = [...new Set([...(path ?? []), ...candidates])].slice(0, 2 * mostLooked)
   const numbers = [...new Set(looked.flatMap((task) => [task.index, ...task.parents.slice(0, mostLooked)]))]
-  const [liveRuns, waits, newest] = await Promise.all([
+  const [liveRuns, waits, newest, children] = await Promise.all([
     insight.oldestLiveRuns(id, numbers),
     insight.openWaits(id, numbers),
     insight.newestRuns(id, numbers),
+    insight.failedChildren(id, numbers, mostChildren),
   ])
   return {
     run,
@@ -88,6 +97,7 @@ export async function lookAtWorkflow(
     liveRuns,
     waits: new Map(waits.map((wait) => [wait.task, wait])),
     newest: new Map(newest.map((each) => [each.task, each])),
+    children: childrenByTask(children),
     subject,
     candidates,
   }
@@ -106,19 +116,42 @@ function candidatesOf({ state }: WorkflowRunFacts, { plan, states }: WorkflowPro
   return failed.length > 0 ? failed.slice(0, mostLooked) : inState('upstream_failed', 'canceled').slice(0, 1)
 }
 
-export async function explainWorkflow(
-  seen: SeenWorkflow,
-  explainRun: ExplainRun,
-): Promise<WorkflowExplained> {
+export async function explainWorkflow(seen: SeenWorkflow, further: Further): Promise<WorkflowExplained> {
   const whole = seen.subject === undefined ? wholeRun(seen) : undefined
   if (whole !== undefined) return whole
-  if (seen.subject !== undefined) return explainSubject(seen, seen.subject, explainRun)
-  const looked = await Promise.all(seen.candidates.map((task) => lookAt(seen, task, explainRun)))
+  if (seen.subject !== undefined) return explainSubject(seen, seen.subject, further)
+  const looked = await Promise.all(seen.candidates.map((task) => lookAt(seen, task, further)))
   const [first] = looked.sort((a, b) => a.rank - b.rank || (a.sinceMs ?? Infinity) - (b.sinceMs ?? Infinity))
   if (first === undefined) return { ...nothing, verdict: 'ended', ...endOf(seen.run) }
-  const { progress } = seen.facts
-  const named = first.task === null ? '' : `${listed([first.task], progress)}: `
-  return { ...first, message: `${beginning(seen)}${named}${first.message}` }
+  const told = await withChild(seen, first, further)
+  return { ...told, message: `${beginning(seen)}${named(seen, told)}` }
+}
+
+/** The task with its state, which the words of its run need not say again. */
+function named({ facts }: SeenWorkflow, { task, run, message }: WorkflowExplained): string {
+  if (task === null) return message
+  const ending = run?.verdict === 'ended' ? `Ended: ${run.state.replace('_', ' ')}.` : ''
+  const rest = message.startsWith(ending) ? message.slice(ending.length).trimStart() : message
+  return `${listed([task], facts.progress)}${rest === '' ? '.' : `: ${rest}`}`
+}
+
+/** Goes on in the first workflow run of a task that did not succeed. */
+async function withChild(seen: SeenWorkflow, looked: Looked, further: Further): Promise<Looked> {
+  const { task, verdict } = looked
+  const children = task === null || verdict !== 'ended' ? undefined : seen.children.get(task.index)
+  const [first] = children ?? []
+  if (task === null || children === undefined || first === undefined) return looked
+  const child = await further.workflowRun(first.childId)
+  const inside = child && (await explainWorkflow(child, further))
+  const { states, items } = seen.facts.progress
+  // how it ended is said in front of it
+  const cause = inside?.message.replace(/^Ended:? (?:failed|canceled)\. ?/, '') || null
+  return {
+    ...looked,
+    message: childWords(children, states[task.index], items.get(task.index), cause),
+    fix: childFix(first),
+    run: inside?.run ?? null,
+  }
 }
 
 const nothing = { task: null, sinceMs: null, clearsAtMs: null, fix: null, causes: [], run: null }
@@ -178,7 +211,7 @@ const ranks: Readonly<Record<RunVerdict, number>> = {
 const waitRank = 7
 
 /** One task by itself, with its run or its wait. */
-async function lookAt(seen: SeenWorkflow, task: PlannedTask, explainRun: ExplainRun): Promise<Looked> {
+async function lookAt(seen: SeenWorkflow, task: PlannedTask, further: Further): Promise<Looked> {
   const { facts, waits, liveRuns, newest } = seen
   const base = { ...nothing, task, causes: [task] }
   const state = facts.progress.states[task.index]
@@ -187,6 +220,7 @@ async function lookAt(seen: SeenWorkflow, task: PlannedTask, explainRun: Explain
     return {
       ...base,
       ...waitWords(wait),
+      fix: fixOfWait(seen, task, waitWords(wait).fix),
       sinceMs: wait.createdAtMs,
       clearsAtMs: wait.dueAtMs,
       rank: waitRank,
@@ -194,10 +228,17 @@ async function lookAt(seen: SeenWorkflow, task: PlannedTask, explainRun: Explain
   const explained = explainTask(task, facts)
   const runId = state === 'started' ? liveRuns.get(task.index) : newest.get(task.index)?.runId
   const ownEnd = explained.verdict === 'ended' || explained.verdict === 'at_work'
-  const run = ownEnd && runId !== undefined ? await explainRun(runId) : undefined
+  const run = ownEnd && runId !== undefined ? await further.run(runId) : undefined
   if (run === undefined) {
     const { verdict, message, fix } = explained
-    return { ...base, verdict, message, fix, sinceMs: sinceOf(seen, task), rank: 5 }
+    return {
+      ...base,
+      verdict,
+      message,
+      fix,
+      sinceMs: sinceOf(seen, task),
+      rank: verdict === 'ended' ? ranks.ended : 5,
+    }
   }
   const times = { sinceMs: msOf(run.since), clearsAtMs: msOf(run.clearsAt) }
   const { verdict } = explained
@@ -210,6 +251,14 @@ async function lookAt(seen: SeenWorkflow, task: PlannedTask, explainRun: Explain
     run,
     rank: ranks[run.verdict],
   }
+}
+
+/** What cleans up is not ended by a cancel, so a person has to be able to. */
+function fixOfWait({ run }: SeenWorkflow, { id }: PlannedTask, fix: string | null): string | null {
+  const isStopping = run.canceling || run.stop === 'canceled' || run.stop === 'timed_out'
+  if (!isStopping) return fix
+  const mark = `belfry workflow-run mark ${run.id} ${id} --as skipped --reason …`
+  return fix === null ? `End it by hand: ${mark}` : `${fix} Or end it by hand: ${mark}`
 }
 
 const msOf = (instant: string | null): number | null => (instant === null ? null : Date.parse(instant))
@@ -225,16 +274,16 @@ function fixOf(state: TaskState | undefined, { runId, fix }: RunExplanation): st
 async function explainSubject(
   seen: SeenWorkflow,
   subject: PlannedTask,
-  explainRun: ExplainRun,
+  further: Further,
 ): Promise<WorkflowExplained> {
   const whole = wholeRun(seen)
   if (whole !== undefined) return { ...whole, task: subject, causes: [subject] }
   const causes = causesOf(subject, seen.facts)
   const own = explainTask(subject, seen.facts)
   const root = causes.at(-1) ?? subject
-  const looked = await lookAt(seen, root, explainRun)
+  const looked = await withChild(seen, await lookAt(seen, root, further), further)
   if (root === subject) return { ...looked, causes }
-  const first = `First cause: ${listed([root], seen.facts.progress)}: ${looked.message}`
+  const first = `First cause: ${named(seen, looked)}`
   return {
     ...looked,
     task: subject,
@@ -247,8 +296,8 @@ async function explainSubject(
 }
 
 /** When the last of what it needs ended; else when the workflow run was asked for. */
-function sinceOf({ run, newest, facts }: SeenWorkflow, task: PlannedTask): number | null {
-  const own = newest.get(task.index)?.endedAtMs ?? null
+function sinceOf({ run, newest, children, facts }: SeenWorkflow, task: PlannedTask): number | null {
+  const own = newest.get(task.index)?.endedAtMs ?? children.get(task.index)?.[0]?.endedAtMs ?? null
   const state = facts.progress.states[task.index]
   if (state !== 'waiting_for_dependencies') return own
   const ends = task.parents.flatMap((parent) => newest.get(parent)?.endedAtMs ?? [])

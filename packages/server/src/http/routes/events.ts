@@ -1,6 +1,7 @@
 /**
  * The endpoint of events that begin workflows. The event, the runs that it begins and what is kept of it are
- * one transaction: sent again with the same key it answers what it did the first time.
+ * one transaction: sent again with the same key it answers what it did the first time. One that every
+ * workflow refused began nothing, and leaves its key to the next.
  */
 import { BelfryError } from '@belfry/contract'
 import type { EventReceipt } from '@belfry/contract'
@@ -58,7 +59,7 @@ export const eventEndpoints: Pick<Endpoints, 'eventSend'> = {
           runs.map(({ workflowRunId }) => workflowRunId),
         )
         after({ kind: 'hint', hint: { topic: 'workflows', key: 'any' } })
-      }
+      } else if (key !== null && refused.length > 0) await events.freeKey(id)
       return { body: { id, event, key, duplicate: false, runs, refused }, joined: false }
     },
   },

@@ -8,7 +8,7 @@ import type { RunRecord } from '../../ports/catalog.ts'
 import type { Endpoints } from '../endpoint.ts'
 import { followLog } from '../event-stream.ts'
 import { explainRunNow } from '../explain-run-now.ts'
-import { noSuch } from '../missing.ts'
+import { noSuch, noSuchRun } from '../missing.ts'
 import { runView } from '../views.ts'
 
 const fromTheBegin = { attempt: 0, line: -1 }
@@ -44,7 +44,7 @@ export const runInsightEndpoints: Pick<Endpoints, 'runLogStream' | 'runWait' | '
     as: 'waiting',
     async answer({ params, within, watcher }) {
       const body = await explainRunNow({ within, watcher }, params.id)
-      if (body === undefined) throw noSuch('run', params.id)
+      if (body === undefined) throw await within((tx) => noSuchRun(tx, 'run', params.id))
       return { body }
     },
   },

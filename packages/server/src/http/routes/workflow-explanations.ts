@@ -14,7 +14,7 @@ import {
 } from '../../engine/catalog/workflow-explainer.ts'
 import type { Endpoints } from '../endpoint.ts'
 import { explainRunNow } from '../explain-run-now.ts'
-import { noSuch } from '../missing.ts'
+import { noSuchRun } from '../missing.ts'
 
 const isoOrNull = (instantMs: number | null): string | null =>
   instantMs === null ? null : new Date(instantMs).toISOString()
@@ -24,9 +24,15 @@ export const workflowExplanationEndpoints: Pick<Endpoints, 'workflowRunExplain'>
     as: 'waiting',
     async answer({ params, query, within, watcher }) {
       const seen = await within((tx) => lookAtWorkflow(tx, params.id, query.task))
-      if (seen === undefined) throw noSuch('workflow run', params.id)
+      if (seen === undefined) throw await within((tx) => noSuchRun(tx, 'workflow run', params.id))
       if (seen === 'no_task') throw noSuchTask(query.task ?? '')
-      const explained = await explainWorkflow(seen, (runId) => explainRunNow({ within, watcher }, runId))
+      const explained = await explainWorkflow(seen, {
+        run: (runId) => explainRunNow({ within, watcher }, runId),
+        async workflowRun(id) {
+          const child = await within((tx) => lookAtWorkflow(tx, id, undefined))
+          return child === 'no_task' ? undefined : child
+        },
+      })
       return { body: explanationView(seen, explained) }
     },
   },

@@ -8,7 +8,7 @@ import { checkedRunInput } from '../../engine/catalog/workflow-input.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
 import type { WorkflowRunRecord } from '../../ports/workflows.ts'
 import type { Effect, Endpoints } from '../endpoint.ts'
-import { noSuch, noSuchWorkflow } from '../missing.ts'
+import { noSuch, noSuchRun, noSuchWorkflow } from '../missing.ts'
 import { pageById } from '../page.ts'
 import { workflowRunSummaryView, workflowRunTasksView, workflowRunView } from '../workflow-run-views.ts'
 
@@ -85,7 +85,7 @@ export const workflowRunEndpoints: WorkflowRunEndpoints = {
 
 async function stored(tx: CatalogTx, id: string): Promise<WorkflowRunRecord> {
   const run = await tx.workflows.runs.find(id)
-  if (run === undefined) throw noSuch('workflow run', id)
+  if (run === undefined) throw await noSuchRun(tx, 'workflow run', id)
   return run
 }
 

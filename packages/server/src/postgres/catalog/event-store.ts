@@ -18,6 +18,9 @@ export function createEventStore(tx: Transaction): EventStore {
     async note(id, workflowRunIds) {
       await tx.query(statements.noteEventRuns, [id, workflowRunIds])
     },
+    async freeKey(id) {
+      await tx.query(statements.freeEventKey, [id])
+    },
     async triggered(name) {
       const rows = await tx.query(statements.listTriggeredByEvent, [name])
       return rows.map((row) => ({

@@ -68,6 +68,7 @@ function ledgerRow(row: ExplainedRecordRow): LedgerRow {
 function explainedRun(row: ExplainedRunRow): ExplainedRun {
   return {
     id: row.id,
+    ofWorkflow: row.of_workflow,
     source: row.source as RunSource,
     state: row.state as RunState,
     reason: row.reason as RunReason | null,

@@ -28,6 +28,15 @@ export function createWorkflowInsightStore(tx: Transaction): WorkflowInsight {
         endedAtMs: msOrNull(row.ended_at),
       }))
     },
+    async failedChildren(id, tasks, limit) {
+      const rows = await tx.query(statements.listFailedChildren, [id, tasks, limit])
+      return rows.map((row) => ({
+        task: row.task,
+        item: row.item,
+        childId: row.child_id,
+        endedAtMs: msOrNull(row.ended_at),
+      }))
+    },
   }
 }
 

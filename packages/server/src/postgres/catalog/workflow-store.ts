@@ -107,7 +107,10 @@ function holdingSide(
     },
     async lockByName(name) {
       const [held] = await tx.query(statements.holdWorkflowByName, [name])
-      return held && find(held.id)
+      if (held !== undefined) return find(held.id)
+      await tx.query(statements.lockWorkflowName, [name])
+      const [made] = await tx.query(statements.holdWorkflowByName, [name])
+      return made && find(made.id)
     },
     async holdByName(name) {
       const [held] = await tx.query(statements.keepWorkflowByName, [name])
@@ -161,7 +164,7 @@ function columnsOf({ description, definition, taskJobs }: NewWorkflowVersion) {
   return [description, taskJobs.length, JSON.stringify(definition), ids, versions] as const
 }
 
-/** Two who make the same workflow at the same time: the second tries again, and finds it. */
+/** What is in the way was not made as a workflow of this name: a job of the name of a task. */
 function raced(error: unknown): never {
   const constraint = violatedConstraint(error)
   if (constraint !== 'workflow_name' && constraint !== 'job_name') throw error

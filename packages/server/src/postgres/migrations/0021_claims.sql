@@ -6,11 +6,17 @@
 --   ready_held       settled ones: `settled_by` says so in the row itself
 --
 -- A run stands in a claim that it has left long since, or in two of one session; what counts is its row in `ready`.
+--
+-- INVARIANT, at any instant: a row of `ready` with a session_id has it in settled_by as well, or stands in a
+-- row of `claim` of that session. A row with neither is seen by no heartbeat and no rescuer. (The rescuer's sweep
+-- heals one, a minute after its claim: statements of the version before leave such rows.)
 CREATE TABLE belfry.claim (
   session_id uuid NOT NULL,
   tenant_id uuid NOT NULL,
   -- of the session, so that it can say which are over; 0: it does not keep count
   number bigint NOT NULL,
+  -- most are over before the rescuer needs to settle them
+  claimed_at timestamptz NOT NULL DEFAULT belfry.now(),
   run_ids uuid[] NOT NULL
 ) WITH (
   -- 500 ids stay in the row as they are
@@ -19,10 +25,10 @@ CREATE TABLE belfry.claim (
 CREATE INDEX claim_of ON belfry.claim (session_id, number);
 CREATE INDEX claim_tenant ON belfry.claim (tenant_id);
 
--- The session again, from the rescuer's next round on: only then do indexes know that the run is held.
-ALTER TABLE belfry.ready
-  ADD COLUMN settled_by uuid,
-  ADD CONSTRAINT ready_settled CHECK (settled_by IS NULL OR settled_by IS NOT DISTINCT FROM session_id);
+-- The session again, from the rescuer's next rounds on: only then do indexes know that the run is held. No CHECK
+-- says that it is the same: what the version before gives back keeps it, until the sweep heals that. Meanwhile
+-- the run waits, and counts as held by nobody (statements/held.ts, rescue.ts compare the two).
+ALTER TABLE belfry.ready ADD COLUMN settled_by uuid;
 
 -- FORCE would keep the owner from the rows.
 ALTER TABLE belfry.ready NO FORCE ROW LEVEL SECURITY;

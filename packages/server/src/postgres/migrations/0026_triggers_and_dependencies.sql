@@ -175,7 +175,8 @@ CREATE POLICY engine ON belfry.dependency_event TO belfry_engine USING (true) WI
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON belfry.workflow_trigger TO belfry_app;
 GRANT SELECT ON belfry.workflow_trigger TO belfry_engine;
-GRANT SELECT, INSERT, UPDATE (workflow_run_ids) ON belfry.event TO belfry_app;
+-- key: an event that began nothing, because every workflow refused its input, gives it back
+GRANT SELECT, INSERT, UPDATE (key, workflow_run_ids) ON belfry.event TO belfry_app;
 GRANT SELECT, DELETE ON belfry.event TO belfry_engine;
 GRANT SELECT, INSERT ON belfry.dependency TO belfry_app;
 GRANT SELECT, DELETE, UPDATE (state) ON belfry.dependency TO belfry_engine;

@@ -76,17 +76,36 @@ INSERT INTO belfry.dependency_event (child_id, tenant_id)
 SELECT id, belfry.tenant_id() FROM given`,
 )
 
-/** The oldest events; what another resolver has is passed over. */
-export const takeDependencyEvents = statement<{ child_id: string }, [limit: number]>(
-  'dependency_take_events',
-  `
+const takeEvents = (which: string): string => `
 WITH taken AS (
   DELETE FROM belfry.dependency_event
-  WHERE id = ANY (ARRAY(
-    SELECT id FROM belfry.dependency_event ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED))
+  WHERE id = ANY (ARRAY(SELECT id FROM belfry.dependency_event ${which} FOR UPDATE SKIP LOCKED))
   RETURNING child_id
 )
-SELECT DISTINCT child_id FROM taken`,
+SELECT DISTINCT child_id FROM taken`
+
+/** The oldest events; what another resolver has, or what was put off, is passed over. */
+export const takeDependencyEvents = statement<{ child_id: string }, [limit: number]>(
+  'dependency_take_events',
+  takeEvents('WHERE at <= statement_timestamp() ORDER BY at LIMIT $1'),
+  byIndex,
+)
+
+export const takeEventsOfRuns = statement<{ child_id: string }, [childIds: readonly string[]]>(
+  'dependency_take_events_of',
+  takeEvents('WHERE child_id = ANY ($1::uuid[])'),
+  byIndex,
+)
+
+/** One event for later in place of all that there are. */
+export const putOffDependencyEvents = statement<unknown, [childId: string, ms: number]>(
+  'dependency_put_off',
+  `
+WITH gone AS (
+  DELETE FROM belfry.dependency_event WHERE child_id = $1 RETURNING child_id, tenant_id
+)
+INSERT INTO belfry.dependency_event (child_id, tenant_id, at)
+SELECT DISTINCT child_id, tenant_id, clock_timestamp() + $2::float8 * interval '1 ms' FROM gone`,
   byIndex,
 )
 
@@ -98,7 +117,12 @@ SELECT DISTINCT link.parent_id FROM ${linksOf} WHERE link.state IS NULL`,
   byIndex,
 )
 
-/** Marks those that are in `ready`: their ends tell of it from now on. */
+/**
+ * Marks those that are in `ready`: their ends tell of it from now on. One that is marked already is locked
+ * too: an end of it that told those it knew, before this child was there, may not be committed yet, and the
+ * look has to come after it. What ends a run deletes its row, so the weakest lock that a delete waits for
+ * will do, and resolvers share it.
+ */
 export const markReadyParents = statement<unknown, [parentIds: readonly string[]]>(
   'dependency_mark_ready',
   `
@@ -106,14 +130,24 @@ WITH mine AS MATERIALIZED (
   SELECT locked.run_id
   FROM (SELECT id FROM unnest($1::uuid[]) AS given (id) ORDER BY id) AS wanted
   CROSS JOIN LATERAL (
-    SELECT run_id FROM belfry.ready WHERE ready.run_id = wanted.id AND NOT followed FOR UPDATE
+    SELECT * FROM (
+      SELECT run_id FROM belfry.ready WHERE ready.run_id = wanted.id AND NOT followed FOR UPDATE
+    ) AS fresh
+    UNION ALL
+    SELECT * FROM (
+      SELECT run_id FROM belfry.ready WHERE ready.run_id = wanted.id AND followed FOR KEY SHARE
+    ) AS marked
   ) AS locked
 )
-UPDATE belfry.ready SET followed = true WHERE run_id = ANY (ARRAY(SELECT run_id FROM mine))`,
+UPDATE belfry.ready SET followed = true
+WHERE NOT followed AND run_id = ANY (ARRAY(SELECT run_id FROM mine))`,
   byIndex,
 )
 
-/** Holds those that wait, and marks what they wait for where that is in `delayed`; answers the first. */
+/**
+ * Holds those that wait, and marks what they wait for where that is in `delayed`, as `markReadyParents` does;
+ * answers the first.
+ */
 export const holdWaitingRuns = statement<
   { run_id: string; rule: string },
   [childIds: readonly string[], parentIds: readonly string[]]
@@ -124,10 +158,19 @@ WITH mine AS MATERIALIZED (
   SELECT locked.*
   FROM (SELECT DISTINCT id FROM unnest($1::uuid[] || $2::uuid[]) AS given (id) ORDER BY id) AS wanted
   CROSS JOIN LATERAL (
-    SELECT run_id, depends_rule FROM belfry.delayed
-    WHERE delayed.run_id = wanted.id
-      AND (NOT followed OR (depends_rule IS NOT NULL AND run_id = ANY ($1::uuid[])))
-    FOR UPDATE
+    SELECT * FROM (
+      SELECT run_id, depends_rule FROM belfry.delayed
+      WHERE delayed.run_id = wanted.id
+        AND (NOT followed OR (depends_rule IS NOT NULL AND run_id = ANY ($1::uuid[])))
+      FOR UPDATE
+    ) AS fresh
+    UNION ALL
+    SELECT * FROM (
+      SELECT run_id, depends_rule FROM belfry.delayed
+      WHERE delayed.run_id = wanted.id AND followed AND run_id = ANY ($2::uuid[])
+        AND NOT (depends_rule IS NOT NULL AND run_id = ANY ($1::uuid[]))
+      FOR KEY SHARE
+    ) AS marked
   ) AS locked
 ), marked AS (
   UPDATE belfry.delayed SET followed = true

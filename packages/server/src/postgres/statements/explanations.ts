@@ -85,6 +85,7 @@ ORDER BY scheduled_for, run_id LIMIT $4`,
 
 export type ExplainedRunRow = {
   id: string
+  of_workflow: boolean
   source: string
   state: string
   reason: string | null
@@ -96,14 +97,14 @@ export type ExplainedRunRow = {
 export const explainedRuns = statement<ExplainedRunRow, [ids: readonly string[]]>(
   'explained_runs',
   `
-SELECT r.id, r.source, derived.state, past.reason,
+SELECT r.id, false AS of_workflow, r.source, derived.state, past.reason,
        coalesce(past.first_started_at, q.claimed_at) AS started_at, past.finished_at
 FROM unnest($1::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
   SELECT * FROM belfry.run WHERE tenant_id = belfry.tenant_id() AND id = wanted.id OFFSET 0
 ) r ${itsPlace}
 UNION ALL
-SELECT run.id, run.source,
+SELECT run.id, true, run.source,
        CASE WHEN run.state IS NOT NULL THEN run.state
             WHEN p.waits OR (p.gate IS NOT NULL AND p.admitted_at IS NULL) THEN 'pending' ELSE 'running' END,
        NULL, run.created_at, run.ended_at

@@ -19,7 +19,10 @@ export const unheld = (alias: string): string => `${alias}.session_id IS NULL AN
  */
 export const heldRuns = (columns: string, session?: string): string => `(
     (SELECT ${columns} FROM belfry.ready
-     WHERE settled_by IS NOT NULL${session === undefined ? '' : ` AND settled_by = ${session}`} OFFSET 0)
+     WHERE settled_by IS NOT NULL${session === undefined ? '' : ` AND settled_by = ${session}`}
+       -- statements of the version before change one and not the other
+       AND session_id = settled_by
+     OFFSET 0)
     UNION
     SELECT fresh.*
     FROM belfry.claim

@@ -27,17 +27,13 @@ export type StuckRow = {
   readonly cancel_requested: boolean
 }
 
-/**
- * Settles what is held by claims that are not over: so the index of what is held knows it, and claims need
- * not walk over it any more. Somebody else's page is passed over. Rows are locked in the order of their ids.
- */
-export const settleClaims = statement<{ readonly count: number }, [limit: number]>(
-  'belfry_settle_claims',
-  `
+/** Deletes a page of claims and settles their runs. Rows are locked in the order of their ids. */
+const settling = (which: string): string => `
 WITH fresh AS (
   DELETE FROM belfry.claim
   WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM belfry.claim ORDER BY session_id, number LIMIT $1 FOR UPDATE SKIP LOCKED
+    SELECT ctid FROM belfry.claim WHERE ${which}
+    ORDER BY session_id, number LIMIT $1 FOR UPDATE SKIP LOCKED
   ))
   RETURNING run_ids
 ), settled AS (
@@ -46,7 +42,52 @@ WITH fresh AS (
     -- not IS NULL: that would let it be read by an index of all that waits
     AND settled_by IS DISTINCT FROM session_id
 )
-SELECT count(*)::int AS count FROM fresh`,
+SELECT count(*)::int AS count FROM fresh`
+
+/**
+ * Settles what is held by claims that are not over: so the index of what is held knows it, and claims need
+ * not walk over it any more. Somebody else's page is passed over.
+ */
+export const settleClaims = statement<{ readonly count: number }, [limit: number, olderThanMs: number]>(
+  'belfry_settle_claims',
+  settling(`session_id >= '00000000-0000-0000-0000-000000000000'
+      AND claimed_at <= belfry.now() - $2::float8 * interval '1 millisecond'`),
+  byIndex,
+)
+
+/** The same for those of sessions that have ended. */
+export const settleClaimsOf = statement<
+  { readonly count: number },
+  [limit: number, sessionIds: readonly string[]]
+>('belfry_settle_claims_of', settling('session_id = ANY ($2::uuid[])'), byIndex)
+
+/** A claim is settled long before. */
+const lostAfterSeconds = 60
+
+/**
+ * Heals held rows that neither a claim nor `settled_by` tells of, and given back ones that still say who held
+ * them: statements of the version before leave both. A page of all that is ready, in the order of the ids, so
+ * that a sweep reads a bounded part of it. Answers where the page ends, null after the last one. To settle what
+ * is held is never wrong, so nobody asks whether a claim lists it.
+ */
+export const healHeldRuns = statement<
+  { readonly last_run_id: string | null; readonly healed: number },
+  [afterRunId: string, limit: number]
+>(
+  'belfry_heal_held_runs',
+  `
+WITH page AS MATERIALIZED (
+  SELECT run_id, settled_by IS DISTINCT FROM session_id AND (settled_by IS NOT NULL
+    OR claimed_at <= belfry.now() - interval '${lostAfterSeconds} seconds') AS astray
+  FROM belfry.ready WHERE run_id > $1 ORDER BY run_id LIMIT $2
+), healed AS (
+  UPDATE belfry.ready SET settled_by = session_id
+  WHERE run_id = ANY (ARRAY(SELECT run_id FROM page WHERE astray))
+    AND settled_by IS DISTINCT FROM session_id
+  RETURNING run_id
+)
+SELECT (SELECT run_id FROM page OFFSET $2 - 1 LIMIT 1) AS last_run_id,
+       (SELECT count(*) FROM healed)::int AS healed`,
   byIndex,
 )
 
@@ -67,7 +108,8 @@ LEFT JOIN (
     WHEN held.deadline <= belfry.now() THEN 'deadline' ELSE 'cancel_ignored' END AS cause
   FROM belfry.ready AS held
   LEFT JOIN belfry.session ON session.id = held.settled_by
-  WHERE held.settled_by IS NOT NULL AND (held.settled_by, held.run_id) > ($1::uuid, $2::uuid)
+  WHERE held.settled_by IS NOT NULL AND held.session_id = held.settled_by
+    AND (held.settled_by, held.run_id) > ($1::uuid, $2::uuid)
     AND (session.id IS NULL OR held.deadline <= belfry.now()
       OR held.cancel_requested_at <= belfry.now() - interval '${cancelPatienceSeconds} seconds')
   ORDER BY held.settled_by, held.run_id

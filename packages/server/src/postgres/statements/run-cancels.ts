@@ -7,6 +7,7 @@
  * the timers of schedules before both.
  */
 import { byIndex, statement } from '../statement.ts'
+import { askedToCancel, endedWaiting } from './ended-waiting.ts'
 import { freeSlots } from './free-slots.ts'
 import { heldRuns, unheld } from './held.ts'
 
@@ -123,13 +124,10 @@ export type CanceledRow = {
   told_dependents: boolean | null
 }
 
-const locked = (table: string, where: string) => `
-  SELECT mine.run_id
-  FROM (SELECT DISTINCT run_id FROM unnest($1::uuid[]) AS wanted (run_id) ORDER BY run_id) AS wanted
-  CROSS JOIN LATERAL (
-    SELECT run_id FROM belfry.${table}
-    WHERE tenant_id = belfry.tenant_id() AND ${table}.run_id = wanted.run_id ${where} FOR UPDATE
-  ) AS mine`
+const wanted = `
+    SELECT belfry.tenant_id() AS tenant_id, run_id FROM (
+      SELECT DISTINCT run_id FROM unnest($1::uuid[]) AS asked (run_id)
+    ) AS asked ORDER BY run_id`
 
 /**
  * Ends runs that wait. Each leaves `ready` or `delayed` together with the attempt row number 0 that says why;
@@ -140,24 +138,7 @@ const locked = (table: string, where: string) => `
 export const cancelWaitingRuns = statement<CanceledRow, [runIds: readonly string[]]>(
   'run_cancel_waiting',
   `
-WITH mine_ready AS MATERIALIZED (${locked('ready', 'AND session_id IS NULL')}
-), mine_delayed AS MATERIALIZED (${locked('delayed', 'AND (SELECT count(*) FROM mine_ready) >= 0')}
-), was_ready AS (
-  DELETE FROM belfry.ready WHERE run_id = ANY (ARRAY(SELECT run_id FROM mine_ready))
-  RETURNING run_id, tenant_id, lease_epoch, followed, slotted, NULL::uuid AS after_run_id,
-            NULL::uuid AS schedule_id
-), was_delayed AS (
-  DELETE FROM belfry.delayed WHERE run_id = ANY (ARRAY(SELECT run_id FROM mine_delayed))
-  RETURNING run_id, tenant_id, lease_epoch, followed, false AS slotted, after_run_id, schedule_id
-), gone AS (
-  SELECT * FROM was_ready UNION ALL SELECT * FROM was_delayed
-), history AS (
-INSERT INTO belfry.attempt
-  (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code, error_message)
-SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
-       'canceled', 'Canceled by request while it waited.'
-FROM gone
-), told AS (
+WITH ${endedWaiting(wanted, 'Canceled by request while it waited.')}, told AS (
   INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
   SELECT task.workflow_run_id, task.tenant_id, 'end', task.run_id
   FROM gone CROSS JOIN LATERAL (
@@ -222,16 +203,7 @@ RETURNING delayed.shard`,
 export const requestRunCancels = statement<
   { run_id: string; session_id: string },
   [runIds: readonly string[]]
->(
-  'run_request_cancels',
-  `
-WITH mine AS MATERIALIZED (${locked('ready', 'AND session_id IS NOT NULL')}
-)
-UPDATE belfry.ready SET cancel_requested_at = coalesce(cancel_requested_at, belfry.now())
-WHERE tenant_id = belfry.tenant_id() AND run_id = ANY (ARRAY(SELECT run_id FROM mine))
-RETURNING run_id, session_id`,
-  byIndex,
-)
+>('run_request_cancels', askedToCancel(wanted), byIndex)
 
 /** Keeps why, in the words of who canceled them; the first reason stays. */
 export const noteCancels = statement<unknown, [runIds: readonly string[], reason: string]>(

@@ -142,12 +142,12 @@ FROM held`,
 
 /**
  * A session that is being renewed at this instant is locked, and passed over. Tells besides whether there are
- * claims to settle.
+ * claims to settle, of that age.
  */
-export const endExpiredSessions = statement<{
-  readonly session_ids: readonly string[]
-  readonly claims: boolean
-}>(
+export const endExpiredSessions = statement<
+  { readonly session_ids: readonly string[]; readonly claims: boolean },
+  [olderThanMs: number]
+>(
   'belfry_end_expired_sessions',
   `
 WITH ended AS (
@@ -158,5 +158,7 @@ WITH ended AS (
   RETURNING id
 )
 SELECT (SELECT coalesce(json_agg(id), '[]') FROM ended) AS session_ids,
-       EXISTS (SELECT FROM belfry.claim) AS claims`,
+       EXISTS (
+         SELECT FROM belfry.claim WHERE claimed_at <= belfry.now() - $1::float8 * interval '1 millisecond'
+       ) AS claims`,
 )

@@ -4,6 +4,7 @@
  */
 import type { InputSchema } from '@belfry/contract'
 import { byIndex, statement } from '../statement.ts'
+import { isBegun } from './workflow-gates.ts'
 
 /** Lists of one length. */
 type NewWaits = [
@@ -77,7 +78,8 @@ export const nextWorkflowDue = statement<{ due_in_ms: number | null }>(
   `
 SELECT extract(epoch FROM least(
     (SELECT due_at FROM belfry.task_wait WHERE state IS NULL AND due_at IS NOT NULL ORDER BY due_at LIMIT 1),
-    (SELECT deadline FROM belfry.workflow_progress WHERE deadline IS NOT NULL ORDER BY deadline LIMIT 1)
+    (SELECT deadline FROM belfry.workflow_progress
+     WHERE deadline IS NOT NULL AND ${isBegun} ORDER BY deadline LIMIT 1)
   ) - belfry.now())::float8 * 1000 AS due_in_ms`,
   byIndex,
 )

@@ -4,6 +4,7 @@
  */
 import { byIndex, statement } from '../statement.ts'
 import { taskOutputs, type TaskOutputRow } from './task-outputs.ts'
+import { isBegun } from './workflow-gates.ts'
 
 /** Waits for whoever moves it on. */
 export const lockWorkflowProgress = statement<{ workflow_run_id: string }, [id: string]>(
@@ -202,7 +203,7 @@ export const saveWorkflowAct = statement<unknown, Saved>(
 WITH progress AS (
   UPDATE belfry.workflow_progress
   SET version = $2, states = $3, items = $4, notes = $5, turn = $6, stop = $7,
-      deadline = CASE WHEN $7::text IS NULL
+      deadline = CASE WHEN $7::text IS NULL AND ${isBegun}
         THEN coalesce(deadline, belfry.now() + $8::float8 * interval '1 millisecond') END
   WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1
   RETURNING workflow_run_id, tenant_id

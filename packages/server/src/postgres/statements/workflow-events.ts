@@ -40,6 +40,13 @@ export const noteEventRuns = statement<unknown, [id: string, workflowRunIds: rea
 UPDATE belfry.event SET workflow_run_ids = $2::uuid[] WHERE tenant_id = belfry.tenant_id() AND id = $1`,
 )
 
+/** It may come again with its key. */
+export const freeEventKey = statement<unknown, [id: string]>(
+  'event_free_key',
+  `
+UPDATE belfry.event SET key = NULL WHERE tenant_id = belfry.tenant_id() AND id = $1`,
+)
+
 /** Workflows that begin when it comes. */
 export const listTriggeredByEvent = statement<
   { workflow_id: string; has_input: boolean; input: unknown },

@@ -122,3 +122,30 @@ CROSS JOIN LATERAL (
 ) AS newest`,
   byIndex,
 )
+
+/** Of each task the workflow runs, each the newest of its item, that did not succeed. */
+export const listFailedChildren = statement<
+  { task: number; item: number | null; child_id: string; ended_at: Date | null },
+  [workflowRunId: string, tasks: readonly number[], limit: number]
+>(
+  'workflow_insight_failed_children',
+  `
+SELECT wanted.task, failed.item, failed.child_id, failed.ended_at
+FROM unnest($2::integer[]) AS wanted (task)
+CROSS JOIN LATERAL (
+  SELECT item, child_id, state, ended_at
+  FROM (
+    SELECT DISTINCT ON (item) item, child_id, state, ended_at
+    FROM (
+      SELECT id, item, child_id, state, ended_at FROM belfry.task_wait
+      WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1 AND task_wait.task = wanted.task
+        AND kind = 'workflow'
+      OFFSET 0
+    ) AS its
+    ORDER BY item, id DESC
+  ) AS newest
+  WHERE state IN ('failed', 'canceled')
+  ORDER BY state DESC, item LIMIT $3
+) AS failed`,
+  byIndex,
+)

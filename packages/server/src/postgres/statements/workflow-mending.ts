@@ -4,6 +4,7 @@
  * is judged in one snapshot, so a round that is under way is seen as not begun, or as whole.
  */
 import { byIndex, statement } from '../statement.ts'
+import { isUnasked } from './ended-waiting.ts'
 
 export type MendedRow = {
   readonly mended: number
@@ -45,15 +46,23 @@ ${mended('run_id')}`,
   byIndex,
 )
 
+const hasUnasked = `coalesce((
+      SELECT true FROM (
+        SELECT tenant_id, run_id FROM belfry.task_run
+        WHERE task_run.workflow_run_id = page.workflow_run_id OFFSET 0
+      ) AS its
+      WHERE ${isUnasked('its')} LIMIT 1), false)`
+
 /**
  * Workflow runs that nothing will move on: none of their tasks is at work, and they wait for no turn. Those
- * that wait for the run before them are told to look again, which is not counted: most of them will wait on.
+ * that wait for the run before them are told to look again, and so are those that were stopped while a run
+ * of theirs goes on that nobody asked to end. That is not counted: most will wait on, or clean up.
  */
 export const mendWorkflowRuns = statement<MendedRow, [afterId: string, limit: number]>(
   'workflow_mend_runs',
   `
 WITH page AS MATERIALIZED (
-  SELECT workflow_run_id, tenant_id, waits, waits OR (gate IS NOT NULL AND admitted_at IS NULL) AS held
+  SELECT workflow_run_id, tenant_id, waits, stop, waits OR (gate IS NOT NULL AND admitted_at IS NULL) AS held
   FROM belfry.workflow_progress WHERE workflow_run_id > $1 ORDER BY workflow_run_id LIMIT $2
 ), told AS (
   INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind)
@@ -63,10 +72,11 @@ WITH page AS MATERIALIZED (
     AND ${none('task_run', 'page.workflow_run_id')}
     AND ${none('workflow_event', 'page.workflow_run_id')}
   RETURNING 1
-), turns AS (
+), again AS (
   INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind)
   SELECT workflow_run_id, tenant_id, 'begin' FROM page
-  WHERE waits AND ${none('workflow_event', 'page.workflow_run_id')}
+  WHERE (waits OR (stop IS NOT NULL AND ${hasUnasked}))
+    AND ${none('workflow_event', 'page.workflow_run_id')}
 )
 ${mended('workflow_run_id')}`,
   byIndex,
@@ -76,11 +86,15 @@ const oldest = (kind: string) => `
     (SELECT ctid, workflow_run_id FROM belfry.workflow_event WHERE kind ${kind} 'begin' ORDER BY at LIMIT $1)`
 
 /** The oldest events, where they are of workflow runs that are over: others would wait behind them. */
-export const dropStaleEvents = statement<unknown, [limit: number]>(
+export const dropStaleEvents = statement<{ count: number }, [limit: number]>(
   'workflow_drop_stale_events',
   `
-DELETE FROM belfry.workflow_event WHERE ctid = ANY (ARRAY(
-  SELECT event.ctid FROM (${oldest('<>')} UNION ALL ${oldest('=')}) AS event
-  WHERE ${none('workflow_progress', 'event.workflow_run_id')}))`,
+WITH gone AS (
+  DELETE FROM belfry.workflow_event WHERE ctid = ANY (ARRAY(
+    SELECT event.ctid FROM (${oldest('<>')} UNION ALL ${oldest('=')}) AS event
+    WHERE ${none('workflow_progress', 'event.workflow_run_id')}))
+  RETURNING 1
+)
+SELECT count(*)::integer AS count FROM gone`,
   byIndex,
 )

@@ -3,8 +3,10 @@
  * come in this order: workflow_progress by id, then ready and delayed by run id.
  */
 import { byHash, byIndex, statement } from '../statement.ts'
+import { askedToCancel, endedWaiting, isUnasked } from './ended-waiting.ts'
 import { freeSlots } from './free-slots.ts'
 import { taskOutputs, type TaskOutputRow } from './task-outputs.ts'
+import { isBegun } from './workflow-gates.ts'
 
 export type LockedRow = {
   id: string
@@ -25,6 +27,8 @@ export type LockedRow = {
   depth: number
   wait_id: string | null
   now_ms: number
+  /** How many were looked for; the same in every row. */
+  due: number
 }
 
 /**
@@ -49,11 +53,13 @@ WITH due AS MATERIALIZED (
   ) AS beginning
   UNION
   (SELECT workflow_run_id FROM belfry.workflow_progress
-   WHERE deadline <= belfry.now() AND workflow_run_id <> ALL ($3::uuid[]) ORDER BY deadline LIMIT 100)
+   WHERE deadline <= belfry.now() AND ${isBegun} AND workflow_run_id <> ALL ($3::uuid[])
+   ORDER BY deadline LIMIT 100)
 )
 SELECT workflow_run_id AS id, tenant_id, workflow_id, version, states, items, notes, turn, stop,
        gate, admitted_at IS NOT NULL AS admitted, priority, depth, wait_id, schedule_id, waits,
-       coalesce(deadline <= belfry.now(), false) AS overdue, date_part('epoch', belfry.now()) * 1000 AS now_ms
+       coalesce(deadline <= belfry.now() AND ${isBegun}, false) AS overdue,
+       date_part('epoch', belfry.now()) * 1000 AS now_ms, (SELECT count(*)::integer FROM due) AS due
 FROM belfry.workflow_progress
 WHERE workflow_run_id = ANY (ARRAY(SELECT workflow_run_id FROM due))
 ORDER BY workflow_run_id LIMIT $1
@@ -160,45 +166,20 @@ JOIN belfry.tenant t ON t.id = j.tenant_id`,
 )
 
 /**
- * Their rows, locked in the order of the ids. `OFFSET 0` keeps apart what would else be planned as a walk:
- * over the runs of all workflows for their order, over a partial index for what a row must be besides.
+ * `OFFSET 0` keeps apart what would else be planned as a walk over the runs of all workflows for their order.
  */
-const locked = (table: string, where: string) => `
-  SELECT mine.*
-  FROM (
-    SELECT tenant_id, run_id FROM (
+const taskRuns = `
       SELECT tenant_id, run_id FROM belfry.task_run
-      WHERE workflow_run_id = $1 AND task = ANY ($2::integer[]) OFFSET 0
-    ) AS its ORDER BY run_id
-  ) AS wanted
-  CROSS JOIN LATERAL (
-    SELECT ctid AS place, * FROM belfry.${table}
-    WHERE tenant_id = wanted.tenant_id AND run_id = wanted.run_id OFFSET 0 FOR UPDATE
-  ) AS mine
-  WHERE ${where}`
+      WHERE workflow_run_id = $1 AND task = ANY ($2::integer[]) OFFSET 0`
+const taskRunsInOrder = `
+    SELECT tenant_id, run_id FROM (${taskRuns}
+    ) AS its ORDER BY run_id`
 
 /** Ends runs of tasks that wait, with the attempt row that says why; their ends go on record. */
 export const cancelWaitingTasks = statement<unknown, [workflowRunId: string, tasks: readonly number[]]>(
   'workflow_cancel_waiting',
   `
-WITH mine_ready AS MATERIALIZED (${locked('ready', 'session_id IS NULL')}
-), mine_delayed AS MATERIALIZED (${locked('delayed', '(SELECT count(*) FROM mine_ready) >= 0')}
-), was_ready AS (
-  DELETE FROM belfry.ready WHERE ctid = ANY (ARRAY(SELECT place FROM mine_ready))
-  RETURNING run_id, tenant_id, lease_epoch, slotted
-), was_delayed AS (
-  DELETE FROM belfry.delayed WHERE ctid = ANY (ARRAY(SELECT place FROM mine_delayed))
-  RETURNING run_id, tenant_id, lease_epoch, false AS slotted
-), gone AS (
-  SELECT * FROM was_ready UNION ALL SELECT * FROM was_delayed
-), history AS (
-  INSERT INTO belfry.attempt
-    (run_id, number, tenant_id, lease_epoch, outcome, run_state, reason, started_at, error_code,
-     error_message)
-  SELECT run_id, 0, tenant_id, lease_epoch, 'canceled', 'canceled', 'canceled_by_request', belfry.now(),
-         'canceled', 'Canceled with its workflow run while it waited.'
-  FROM gone
-), told AS (
+WITH ${endedWaiting(taskRunsInOrder, 'Canceled with its workflow run while it waited.')}, told AS (
   INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
   SELECT $1, tenant_id, 'end', run_id FROM gone
 )
@@ -210,14 +191,19 @@ SELECT (SELECT belfry.tell_dependents(array_agg(run_id)) FROM gone) AS told_depe
 export const cancelRunningTasks = statement<
   { session_id: string },
   [workflowRunId: string, tasks: readonly number[]]
+>('workflow_cancel_running', askedToCancel(taskRunsInOrder), byIndex)
+
+/** What both missed, because it moved from one table to the other meanwhile; in one snapshot it stands in one. */
+export const hasMissedTasks = statement<
+  { missed: boolean },
+  [workflowRunId: string, tasks: readonly number[]]
 >(
-  'workflow_cancel_running',
+  'workflow_missed_tasks',
   `
-WITH mine AS MATERIALIZED (${locked('ready', 'session_id IS NOT NULL')}
-)
-UPDATE belfry.ready SET cancel_requested_at = coalesce(cancel_requested_at, belfry.now())
-WHERE ctid = ANY (ARRAY(SELECT place FROM mine))
-RETURNING session_id`,
+SELECT coalesce((
+  SELECT true FROM (${taskRuns}
+  ) AS its
+  WHERE ${isUnasked('its')} LIMIT 1), false) AS missed`,
   byIndex,
 )
 

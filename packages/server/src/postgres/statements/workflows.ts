@@ -99,6 +99,13 @@ WHERE w.tenant_id = belfry.tenant_id() AND w.deleted_at IS NULL AND w.name = $1
 FOR NO KEY UPDATE`,
 )
 
+/** Of those that make a workflow of one name at the same time, one after the other does. */
+export const lockWorkflowName = statement<unknown, [name: string]>(
+  'workflow_lock_name',
+  `
+SELECT pg_advisory_xact_lock(hashtextextended('belfry.workflow_name:' || belfry.tenant_id() || '/' || $1, 0))`,
+)
+
 /** Held against deletion, but not against change, until the end of the transaction. */
 export const keepWorkflowByName = statement<{ id: string }, [name: string]>(
   'workflow_keep_by_name',
