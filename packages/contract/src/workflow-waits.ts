@@ -36,8 +36,8 @@ export const approvalSchema = z
 export type Approval = z.infer<typeof approvalSchema>
 
 const untilError =
-  'takes one of {at: instant}, {task, path}, {input: path}, {item: path}, like {at: "2027-01-31T08:00:00Z"} or ' +
-  '{input: /startAt}'
+  'takes one of {at: instant}, {task, path}, {input: path}, {item: path}, ' +
+  'like {at: "2027-01-31T08:00:00Z"} or {input: /startAt}'
 
 export const waitSchema = z
   .union(
@@ -57,8 +57,8 @@ export const waitSchema = z
     ],
     {
       error:
-        'is no wait; write one of {forMs: milliseconds}, {until: …}, {signal: name, atMostMs, onTimeout}, like ' +
-        `{forMs: 60000}, {signal: paid} or {until: {at: "2027-01-31T08:00:00Z"}}; until ${untilError}`,
+        'is no wait; write one of {forMs: milliseconds}, {until: …}, {signal: name, atMostMs, onTimeout}, ' +
+        `like {forMs: 60000}, {signal: paid} or {until: {at: "2027-01-31T08:00:00Z"}}; until ${untilError}`,
     },
   )
   .meta({

@@ -117,8 +117,9 @@ export const inputMappingSchema = z
     ],
     {
       error:
-        'is no mapping; write to and one of {task, path}, {input: path}, {item: path}, {run: id, scheduledFor, ' +
-        'dataIntervalStart or dataIntervalEnd}, like {to: /rows, task: extract, path: /rows}',
+        'is no mapping; write to and one of {task, path}, {input: path}, {item: path}, ' +
+        '{run: id, scheduledFor, dataIntervalStart or dataIntervalEnd}, ' +
+        'like {to: /rows, task: extract, path: /rows}',
     },
   )
   .meta({ id: 'InputMapping' })
@@ -250,7 +251,8 @@ export const outputMappingSchema = z
     ],
     {
       error:
-        'is no mapping; write to and one of {task, path}, {input: path}, like {to: /rows, task: extract, path: /rows}',
+        'is no mapping; write to and one of {task, path}, {input: path}, ' +
+        'like {to: /rows, task: extract, path: /rows}',
     },
   )
   .meta({ id: 'OutputMapping' })

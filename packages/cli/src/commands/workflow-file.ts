@@ -56,8 +56,8 @@ function valueOf(text: string): unknown {
   const value = plainValue(document)
   if (isObject(value) && 'jobs' in value && !('tasks' in value))
     throw new UsageError(
-      '--file looks like a workflow of GitHub Actions (it has jobs); write tasks: a list with id, job or handler, ' +
-        'and needs; docs/how-to/from-github-actions.md shows how',
+      '--file looks like a workflow of GitHub Actions (it has jobs); write tasks: a list ' +
+        'with id, job or handler, and needs; docs/how-to/from-github-actions.md shows how',
     )
   return value
 }

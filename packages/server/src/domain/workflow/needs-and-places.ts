@@ -29,12 +29,14 @@ export function placeFaults({ inputFrom }: WorkflowTask, pointer: string): Workf
     const at = `${pointer}/inputFrom/${index}/to`
     const first = firsts.get(to)
     if (first !== index) {
-      const message = `goes to the same place as ${pointer}/inputFrom/${first}; give each its own, or keep one`
+      const other = `${pointer}/inputFrom/${first}`
+      const message = `goes to the same place as ${other}; give each its own, or keep one`
       return [{ code: 'same_place', pointer: at, message }]
     }
     const outer = placesAround(to).find((each) => firsts.has(each))
     if (outer === undefined) return []
-    const words = `"${to}" lies inside "${outer}", where ${pointer}/inputFrom/${firsts.get(outer)} puts its value`
+    const other = `${pointer}/inputFrom/${firsts.get(outer)}`
+    const words = `"${to}" lies inside "${outer}", where ${other} puts its value`
     return [{ code: 'same_place', pointer: at, message: `${words}; give each a place of its own` }]
   })
 }

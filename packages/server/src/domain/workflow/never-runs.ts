@@ -126,9 +126,9 @@ export function whyHardly(
     const [first] = blocks ? allowed : []
     if (first === undefined) return undefined
     return (
-      `hardly ever holds: a failure of "${first.id}" is allowed and counts as a success, so that "${id}" runs ` +
-      `only if it is canceled or upstream_failed; take allowFailure off "${first.id}", or decide by ` +
-      `rule: all_done with when: {task: ${first.id}, in: [failed]}`
+      `hardly ever holds: a failure of "${first.id}" is allowed and counts as a success, so that ` +
+      `"${id}" runs only where "${first.id}" is canceled or upstream_failed; take allowFailure off ` +
+      `"${first.id}", or decide by rule: all_done with when: {task: ${first.id}, in: [failed]}`
     )
   }
   const sure = rule === 'all_skipped' ? parents.find(isNeverSkipped) : undefined
