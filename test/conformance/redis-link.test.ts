@@ -1,5 +1,5 @@
-// Whether Redis is there, as an operator sees it: said at the start too, with the cause, also where it only falls
-// silent, and where nobody can be heard.
+// Whether Redis is there, as an operator sees it: said at the start too, with the cause, also where it only
+// falls silent, and where nobody can be heard.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createRedisLink } from '../../packages/server/src/adapters/redis/redis-link.ts'
 import { describeNeeding } from '../support/needs.ts'

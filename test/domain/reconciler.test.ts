@@ -1,5 +1,5 @@
-// The reconciler: what the index beside Postgres missed is found, also behind a backlog that it knows, in rounds that
-// are bounded; and counted, and told to the scheduler.
+// The reconciler: what the index beside Postgres missed is found, also behind a backlog that it knows, in
+// rounds that are bounded; and counted, and told to the scheduler.
 import { expect, test } from 'vitest'
 import { createReconciler } from '../../packages/server/src/engine/reconciler.ts'
 import type { DueTimer } from '../../packages/server/src/ports/timer-index.ts'

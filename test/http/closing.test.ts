@@ -71,7 +71,7 @@ test('connections on which nothing was asked, or all was answered, end at once',
   expect(await msToClose()).toBeLessThan(1_000)
 })
 
-test('a request that never comes to an end, in its head or its body, ends when the time is over', async () => {
+test('a request that never comes to an end, in head or body, ends when the time is over', async () => {
   await send('POST /v1/jobs HTTP/1.1\r\nHost: bel')
   await send(request('POST /v1/jobs', { name: 'x' }).slice(0, -3))
   await new Promise((resolve) => setTimeout(resolve, 100))

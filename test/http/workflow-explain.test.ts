@@ -207,13 +207,16 @@ describe('of what has ended', () => {
     const [grandchild = ''] = await childrenOf(child)
     await w.play(grandchild, () => 'failed')
     await w.play(id)
-    const said = `Its workflow run ${child} failed: "m" (failed): Its workflow run ${grandchild} failed: "load" (failed).`
+    const below = `"m" (failed): Its workflow run ${grandchild} failed: "load" (failed).`
+    const said = `Its workflow run ${child} failed: ${below}`
     const whole = await explain(id)
     expect(whole).toMatchObject({
       state: 'failed',
       verdict: 'ended',
       task: 'k',
-      fix: `Go on there: belfry workflow-run explain ${child}. Mend the cause, then rerun what failed here, or mark the task where it was done by hand.`,
+      fix:
+        `Go on there: belfry workflow-run explain ${child}. Mend the cause, then rerun what failed here, ` +
+        'or mark the task where it was done by hand.',
       run: { state: 'failed' },
     })
     expect(whole.message).toBe(`Ended failed. "k" (failed): ${said}`)

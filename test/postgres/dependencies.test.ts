@@ -255,7 +255,7 @@ describe('whatever is under way while a round looks, and commits before, in or a
 })
 
 describe('a run that cannot be let go', () => {
-  it('is put off and told of; those that came with it go on, and so does it when its cause is gone', async () => {
+  it('is put off and told of; those that came with it go on, and it too when its cause is gone', async () => {
     const [a] = await one()
     const children: string[] = []
     for (let n = 0; n < 9; n++) children.push(await rig.child([a], 'all_done'))

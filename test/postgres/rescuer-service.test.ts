@@ -33,7 +33,7 @@ beforeEach(async () => {
 })
 
 describe('the service', () => {
-  test('reads ready only when a session was ended, and once more after it, or when it is time for a sweep', async () => {
+  test('reads ready only when a session was ended, and once more, or when a sweep is due', async () => {
     let scans = 0
     let rounds = 0
     const store: RunStore = {
@@ -100,7 +100,7 @@ describe('the service', () => {
     expect(asked).toEqual(hundred(0))
   })
 
-  test('claims of sessions that ended come first; when settling fails the sweep comes all the same', async () => {
+  test('claims of ended sessions come first; when settling fails the sweep comes all the same', async () => {
     const sessionId = newId()
     const asked: unknown[] = []
     let swept = 0

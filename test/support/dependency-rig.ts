@@ -2,6 +2,7 @@
 // claimed and ended by a session, and rounds can be stopped between any two of their statements.
 import type { TriggerRule } from '@belfry/contract'
 import { createDependencyResolver } from '../../packages/server/src/engine/dependency-resolver.ts'
+import type { RunStore } from '../../packages/server/src/ports/run-store.ts'
 import type { RunIntake } from '../../packages/server/src/ports/run-intake.ts'
 import { createRunIntake } from '../../packages/server/src/postgres/catalog/run-intake.ts'
 import type { Database } from '../../packages/server/src/postgres/database.ts'
@@ -49,18 +50,7 @@ export async function openDependencyRig() {
     })
   const resolver = resolverOn(db)
 
-  /** Claims all that is ready; answers the lease of each. */
-  async function claim(): Promise<Map<string, number>> {
-    const wanted = { sessionId, shares: [{ queue: 'default', minTag: -Infinity, limit: 500 }] }
-    while (
-      (await fixture.queue.claim({ ...wanted, routes: ['http'], deadlineMarginMs: 60_000 })).runs.length > 0
-    );
-    const held = await fixture.database.sql<{ run_id: string; lease_epoch: number }>(
-      'SELECT run_id, lease_epoch::int FROM belfry.ready WHERE session_id = $1',
-      [sessionId],
-    )
-    return new Map(held.map((row) => [row.run_id, row.lease_epoch]))
-  }
+  const claim = () => claimHeld(fixture, sessionId)
 
   async function move(runId: string, how: ParentMove, store = fixture.store): Promise<void> {
     const leaseEpoch = (await claim()).get(runId)
@@ -71,27 +61,7 @@ export async function openDependencyRig() {
     await store.complete(sessionId, [how === 'succeed' ? end : how === 'fail' ? failed : retried])
   }
 
-  /** A move that does not commit until it is told to. */
-  function moveSlowly(runId: string, how: SlowMove): UnderWay {
-    const stored = Promise.withResolvers<void>()
-    const goOn = Promise.withResolvers<void>()
-    const slow = committingLate(db, stored.resolve, goOn.promise)
-    const app = { role: 'belfry_app', tenantId: fixture.tenantId } as const
-    const done =
-      how === 'cancel'
-        ? slow.run(app, cancelWaitingRuns, [[runId]])
-        : how === 'release'
-          ? slow.run({ role: 'belfry_engine' }, releaseNow, [runId])
-          : move(
-              runId,
-              how,
-              createPostgresRunStore({
-                db: how === 'fail' ? { ...slow, run: db.run } : slow,
-                heartbeats: db,
-              }),
-            )
-    return { stored: stored.promise, commit: () => goOn.resolve(), done }
-  }
+  const moveSlowly = createSlowMoves(fixture, db, move)
 
   return {
     fixture,
@@ -122,6 +92,47 @@ export async function openDependencyRig() {
   }
 }
 export type DependencyRig = Awaited<ReturnType<typeof openDependencyRig>>
+
+/** Claims all that is ready; answers the lease of each. */
+async function claimHeld(fixture: RunningFixture, sessionId: string): Promise<Map<string, number>> {
+  const wanted = { sessionId, shares: [{ queue: 'default', minTag: -Infinity, limit: 500 }] }
+  while (
+    (await fixture.queue.claim({ ...wanted, routes: ['http'], deadlineMarginMs: 60_000 })).runs.length > 0
+  );
+  const held = await fixture.database.sql<{ run_id: string; lease_epoch: number }>(
+    'SELECT run_id, lease_epoch::int FROM belfry.ready WHERE session_id = $1',
+    [sessionId],
+  )
+  return new Map(held.map((row) => [row.run_id, row.lease_epoch]))
+}
+
+/** Moves that do not commit until they are told to. */
+function createSlowMoves(
+  fixture: RunningFixture,
+  db: Database,
+  move: (runId: string, how: ParentMove, store: RunStore) => Promise<void>,
+) {
+  return (runId: string, how: SlowMove): UnderWay => {
+    const stored = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    const slow = committingLate(db, stored.resolve, goOn.promise)
+    const app = { role: 'belfry_app', tenantId: fixture.tenantId } as const
+    const done =
+      how === 'cancel'
+        ? slow.run(app, cancelWaitingRuns, [[runId]])
+        : how === 'release'
+          ? slow.run({ role: 'belfry_engine' }, releaseNow, [runId])
+          : move(
+              runId,
+              how,
+              createPostgresRunStore({
+                db: how === 'fail' ? { ...slow, run: db.run } : slow,
+                heartbeats: db,
+              }),
+            )
+    return { stored: stored.promise, commit: () => goOn.resolve(), done }
+  }
+}
 
 async function insertChild(
   intake: RunIntake,

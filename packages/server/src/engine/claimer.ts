@@ -44,8 +44,8 @@ export interface Claimer extends Service {
   readonly wake: () => void
   readonly slotFreed: () => void
   /**
-   * Gives back what was never started, and answers whether it did. What cannot be given back now is found as a
-   * stray.
+   * Gives back what was never started, and answers whether it did. What cannot be given back now is found
+   * as a stray.
    */
   readonly giveBack: (sessionId: string, runs: readonly HeldRun[]) => Promise<boolean>
   /** Gives back what the session holds but nobody here knows of. */

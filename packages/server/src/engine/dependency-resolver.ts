@@ -135,7 +135,9 @@ const settledBy = ({ released, ended }: DependencyRound): number => released + e
 async function putOff(options: DependencyResolverOptions, runId: string, cause: unknown): Promise<void> {
   await options.dependencies.putOff(runId, faultyRestMs)
   const why = cause instanceof Error ? cause.message : String(cause)
-  const words = `The run ${runId}, which depends on others, cannot be let go or ended: ${why}; cancel it, or look at the cause. Others go on.`
+  const words =
+    `The run ${runId}, which depends on others, cannot be let go or ended: ${why}; cancel it, or look at ` +
+    'the cause. Others go on.'
   const error = new Error(words, { cause })
   options.events.emit('role_failed', { role: 'dependency_resolver', error, retryInMs: faultyRestMs })
 }

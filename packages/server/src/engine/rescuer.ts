@@ -8,10 +8,10 @@
  *    ended, then what is older than two seconds: most are over sooner. So many statements a round, and where
  *    that was not enough the next round comes at once; sweeping and expiring never wait for the rest.
  * 3. Runs held by sessions that are no more, past their deadline, or a minute after their cancel was asked
- *    for, are read in keyset pages; SQL leaves the healthy ones out. Read only when step 1 ended a session (and
- *    once more in the round after that: another rescuer may have been settling claims of it), when a round
- *    before was cut short, and each `sweepMs` for deadlines and for what a rescuer that died left half-done.
- *    As often, some pages of all that is ready are looked through for runs that nobody would see
+ *    for, are read in keyset pages; SQL leaves the healthy ones out. Read only when step 1 ended a session
+ *    (and once more in the round after that: another rescuer may have been settling claims of it), when a
+ *    round before was cut short, and each `sweepMs` for deadlines and for what a rescuer that died left
+ *    half-done. As often, some pages of all that is ready are looked through for runs that nobody would see
  *    (RunStore.healHeldRuns).
  * 4. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read:
  *    whoever is second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the

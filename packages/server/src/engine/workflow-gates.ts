@@ -22,7 +22,7 @@ export interface Gates {
   readonly replace: (waiting: readonly (readonly [LockedWorkflowRun, CompiledWorkflow])[]) => Promise<boolean>
 }
 
-/** `outOfTurn`: those that wait for a run of their schedule; one that ends so lets others behind its gate look. */
+/** `outOfTurn`: those that wait for a run of their schedule; one that ends lets others at its gate look. */
 export async function holdGates(
   tx: WaitingTx,
   runs: readonly LockedWorkflowRun[],

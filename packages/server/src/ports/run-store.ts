@@ -177,9 +177,9 @@ export interface RunStore {
     which?: { readonly olderThanMs?: number; readonly sessionIds?: readonly string[] },
   ): Promise<number>
   /**
-   * The net below all that: finds what is held by no claim and not settled either, a minute after its claim, and
-   * settles it; and what was given back but is not free. Reads so many runs, on from where the answer before
-   * ended; null: from the beginning, and after the last.
+   * The net below all that: finds what is held by no claim and not settled either, a minute after its
+   * claim, and settles it; and what was given back but is not free. Reads so many runs, on from where the
+   * answer before ended; null: from the beginning, and after the last.
    */
   healHeldRuns(afterRunId: string | null, limit: number): Promise<{ next: string | null; healed: number }>
   /**

@@ -81,6 +81,15 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
       const rows = await db.run({ ...engine, readOnly: true }, listHeldRuns, [sessionId])
       return rows.map((row) => ({ runId: row.run_id, leaseEpoch: row.lease_epoch, queue: row.queue }))
     },
+    ...rescuing(db),
+  }
+}
+
+/** What the rescuer asks for. */
+function rescuing(
+  db: Database,
+): Pick<RunStore, 'endExpiredSessions' | 'settleClaims' | 'healHeldRuns' | 'stuckRuns' | 'rescue'> {
+  return {
     async endExpiredSessions(claimsOlderThanMs = 0) {
       const [row] = await db.run(engine, endExpiredSessions, [claimsOlderThanMs])
       return { sessionIds: row?.session_ids ?? [], claims: row?.claims ?? false }

@@ -92,19 +92,7 @@ function resolvingTx(tx: Transaction): ResolvingTx {
     async start(runs) {
       if (runs.length > 0) await tx.query(startTaskRuns, taskStartColumns(runs))
     },
-    async cancel(workflowRunId, tasks) {
-      if (tasks.length === 0) return []
-      const sessions = new Set<string>()
-      for (let look = 0; look < mostLooks; look++) {
-        await tx.query(statements.cancelWaitingTasks, [workflowRunId, tasks])
-        const asked = await tx.query(statements.cancelRunningTasks, [workflowRunId, tasks])
-        for (const row of asked) sessions.add(row.session_id)
-        const [left] = await tx.query(statements.hasMissedTasks, [workflowRunId, tasks])
-        if (left?.missed !== true) return [...sessions]
-      }
-      await tx.query(statements.beginAgain, [[workflowRunId]])
-      return [...sessions]
-    },
+    cancel: (workflowRunId, tasks) => cancel(tx, workflowRunId, tasks),
     async goOn(ids) {
       if (ids.length > 0) await tx.query(statements.beginAgain, [ids])
     },
@@ -117,6 +105,24 @@ function resolvingTx(tx: Transaction): ResolvingTx {
       ])
     },
   }
+}
+
+async function cancel(
+  tx: Transaction,
+  workflowRunId: string,
+  tasks: Parameters<ResolvingTx['cancel']>[1],
+): Promise<string[]> {
+  if (tasks.length === 0) return []
+  const sessions = new Set<string>()
+  for (let look = 0; look < mostLooks; look++) {
+    await tx.query(statements.cancelWaitingTasks, [workflowRunId, tasks])
+    const asked = await tx.query(statements.cancelRunningTasks, [workflowRunId, tasks])
+    for (const row of asked) sessions.add(row.session_id)
+    const [left] = await tx.query(statements.hasMissedTasks, [workflowRunId, tasks])
+    if (left?.missed !== true) return [...sessions]
+  }
+  await tx.query(statements.beginAgain, [[workflowRunId]])
+  return [...sessions]
 }
 
 async function lockDue(

@@ -85,8 +85,8 @@ export function createRedisTimerIndex(parts: Parts): MendableIndex {
 /** Brings the indexes of shards up to what is asked for, and then a page further. */
 function createFiller({ truth, databaseClock }: Parts, indexes: ShardIndexes) {
   /**
-   * Reads these shards in Postgres from one due instant to another, page by page, into the index; answers from
-   * where on something is left to read, null where nothing is.
+   * Reads these shards in Postgres from one due instant to another, page by page, into the index; answers
+   * from where on something is left to read, null where nothing is.
    */
   async function fill(
     shards: readonly number[],

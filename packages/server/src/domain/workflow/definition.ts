@@ -151,7 +151,7 @@ function endlessCleanup(
   const at = approval === undefined ? 'wait' : 'approval'
   const bounded = approval ?? signal
   if (bounded === undefined || bounded.atMostMs !== undefined) return []
-  const message = `"${id}" cleans up and may wait for ever: no cancel and no timeout of the workflow ends it; give it atMostMs`
+  const message = `"${id}" cleans up and may wait for ever, whatever is canceled; give it atMostMs`
   return [{ code: 'waits_without_end', pointer: `${pointer}/${at}`, message }]
 }
 

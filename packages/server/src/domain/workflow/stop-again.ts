@@ -4,7 +4,7 @@
  */
 import { endsWhatRuns, type WorkflowCommand, type WorkflowProgress } from './progress.ts'
 
-/** Only what surely ran before the stop: a timeout lets `on_failure` tasks start after it, a cancel does not. */
+/** Only what surely ran before the stop: after a timeout `on_failure` tasks start, after a cancel not. */
 export function stopAgain({ plan, states, stop, turn }: WorkflowProgress): WorkflowCommand[] {
   if (stop === null || turn === null) return []
   return plan.tasks.flatMap((task): WorkflowCommand[] => {

@@ -68,7 +68,8 @@ export function checkOpen({ plan, states }: WorkflowProgress, ids: readonly stri
     const state = states[plan.byId.get(id)?.index ?? -1]
     if (state === undefined || !isEnded(state)) continue
     const message =
-      `the workflow run ${why}, and "${id}" has ended ${state}; until the run has ended, only tasks that are ` +
+      `the workflow run ${why}, and "${id}" has ended ${state}; until the run has ended, only tasks ` +
+      `that are ` +
       'at work or wait are marked'
     throw refusal('invalid_state', `/tasks/${index}`, message)
   }

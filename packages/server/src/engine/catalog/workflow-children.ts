@@ -33,7 +33,8 @@ export function childWords(
   const named = children.map(({ item, childId }) => `item ${item} (${childId})`).join(', ')
   const more = total > children.length ? ` and ${(total - children.length).toLocaleString('en')} more` : ''
   const count = `${total.toLocaleString('en')} of ${items.length.toLocaleString('en')}`
-  const head = `Of its workflow runs ${count} ${total === 1 || state !== 'canceled' ? ended : 'were canceled'}`
+  const became = total === 1 || state !== 'canceled' ? ended : 'were canceled'
+  const head = `Of its workflow runs ${count} ${became}`
   return `${head}: ${named}${more}.${cause === null ? '' : ` Item ${first.item}: ${cause}`}`
 }
 

@@ -19,7 +19,7 @@ const locked = (wanted: string, table: string, where: string) => `
   ) AS mine
   WHERE ${where}`
 
-/** CTEs that end what waits, with the attempt row number 0 that says why in these words; `gone`: who it was. */
+/** CTEs that end what waits, with the attempt row number 0 that says why in these words; `gone`: who. */
 export const endedWaiting = (wanted: string, words: string): string => `
 mine_ready AS MATERIALIZED (${locked(wanted, 'ready', 'session_id IS NULL')}
 ), mine_delayed AS MATERIALIZED (${locked(wanted, 'delayed', '(SELECT count(*) FROM mine_ready) >= 0')}

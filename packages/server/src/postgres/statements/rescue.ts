@@ -65,10 +65,10 @@ export const settleClaimsOf = statement<
 const lostAfterSeconds = 60
 
 /**
- * Heals held rows that neither a claim nor `settled_by` tells of, and given back ones that still say who held
- * them: statements of the version before leave both. A page of all that is ready, in the order of the ids, so
- * that a sweep reads a bounded part of it. Answers where the page ends, null after the last one. To settle what
- * is held is never wrong, so nobody asks whether a claim lists it.
+ * Heals held rows that neither a claim nor `settled_by` tells of, and given back ones that still say who
+ * held them: statements of the version before leave both. A page of all that is ready, in the order of the
+ * ids, so that a sweep reads a bounded part of it. Answers where the page ends, null after the last one. To
+ * settle what is held is never wrong, so nobody asks whether a claim lists it.
  */
 export const healHeldRuns = statement<
   { readonly last_run_id: string | null; readonly healed: number },

@@ -6,7 +6,7 @@
  */
 import { byIndex, statement } from '../statement.ts'
 
-/** Of a row of workflow_progress: it waits for no turn and behind no gate. Until then its time does not run. */
+/** Of a row of workflow_progress: it waits for no turn, behind no gate. Until then its time does not run. */
 export const isBegun = 'NOT waits AND (gate IS NULL OR admitted_at IS NOT NULL)'
 
 /** Sent in their order. */

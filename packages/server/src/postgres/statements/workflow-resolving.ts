@@ -193,7 +193,7 @@ export const cancelRunningTasks = statement<
   [workflowRunId: string, tasks: readonly number[]]
 >('workflow_cancel_running', askedToCancel(taskRunsInOrder), byIndex)
 
-/** What both missed, because it moved from one table to the other meanwhile; in one snapshot it stands in one. */
+/** What both missed, because it moved between the tables meanwhile; in one snapshot it stands in one. */
 export const hasMissedTasks = statement<
   { missed: boolean },
   [workflowRunId: string, tasks: readonly number[]]

@@ -103,7 +103,8 @@ FOR NO KEY UPDATE`,
 export const lockWorkflowName = statement<unknown, [name: string]>(
   'workflow_lock_name',
   `
-SELECT pg_advisory_xact_lock(hashtextextended('belfry.workflow_name:' || belfry.tenant_id() || '/' || $1, 0))`,
+SELECT pg_advisory_xact_lock(
+    hashtextextended('belfry.workflow_name:' || belfry.tenant_id() || '/' || $1, 0))`,
 )
 
 /** Held against deletion, but not against change, until the end of the transaction. */
