@@ -91,6 +91,7 @@ export const takeDependencyEvents = statement<{ child_id: string }, [limit: numb
   byIndex,
 )
 
+/** Takes those of some runs, after a round that failed. */
 export const takeEventsOfRuns = statement<{ child_id: string }, [childIds: readonly string[]]>(
   'dependency_take_events_of',
   takeEvents('WHERE child_id = ANY ($1::uuid[])'),
