@@ -206,7 +206,7 @@ CREATE OR REPLACE FUNCTION belfry.key_hash(input jsonb, path text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-RETURN COALESCE("left"(encode(sha256(convert_to((NULLIF(CASE WHEN starts_with(path, '/'::text) THEN (input #> string_to_array(replace(replace(replace(substr(path, 2), '/'::text, ''::text), '~1'::text, '/'::text), '~0'::text, '~'::text), ''::text)) ELSE (input -> path) END, 'null'::jsonb))::text, 'UTF8'::name)), 'hex'::text), 32), ''::text)
+RETURN (SELECT COALESCE("left"(encode(sha256(convert_to(CASE jsonb_typeof(pointed.value) WHEN 'string'::text THEN (pointed.value #>> '{}'::text[]) WHEN 'null'::text THEN NULL::text ELSE (''::text || (pointed.value)::text) END, 'UTF8'::name)), 'hex'::text), 32), ''::text) AS "coalesce" FROM (SELECT CASE WHEN starts_with(key_hash.path, '/'::text) THEN (key_hash.input #> string_to_array(replace(replace(replace(substr(key_hash.path, 2), '/'::text, ''::text), '~1'::text, '/'::text), '~0'::text, '~'::text), ''::text)) ELSE (key_hash.input -> key_hash.path) END AS value) pointed)
 ;
 
 CREATE OR REPLACE FUNCTION belfry.let_followers_go(ended uuid[])

@@ -208,13 +208,12 @@ $$;
 CREATE TRIGGER read_limits BEFORE INSERT OR UPDATE OF definition, queue, paused_at ON belfry.job
   FOR EACH ROW EXECUTE FUNCTION belfry.read_limits();
 
--- What a name or JSON pointer points at in an input, as text of at most 32 characters; empty: nothing, or null.
--- Of the JSON text of the value: 1 and "1" are two.
+-- What a name or JSON pointer points at in an input, as text of at most 32 characters; empty: nothing.
 CREATE FUNCTION belfry.key_hash(input jsonb, path text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN coalesce(left(encode(sha256(convert_to(
-    nullif(CASE WHEN starts_with(path, '/') THEN input #> string_to_array(
+    CASE WHEN starts_with(path, '/') THEN input #>> string_to_array(
         replace(replace(replace(substr(path, 2), '/', E'\x01'), '~1', '/'), '~0', '~'), E'\x01')
-      ELSE input -> path END, 'null'::jsonb)::text, 'UTF8')), 'hex'), 32), '');
+      ELSE input ->> path END, 'UTF8')), 'hex'), 32), '');
 
 -- The group of a run. Asked for runs of limited jobs only:
 --   CASE WHEN j.limited THEN belfry.gate_of(j.id, j.queue, input) END

@@ -1,6 +1,18 @@
 -- Tasks that run no job: they wait for a decision, a time, a signal, or for a workflow run of their own. And how many runs
 -- of a workflow there are at once.
 
+-- As before, but for what is no text: 1 and "1" are two keys. Text stays as it was, for the groups that there are.
+CREATE OR REPLACE FUNCTION belfry.key_hash(input jsonb, path text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN (
+    SELECT coalesce(left(encode(sha256(convert_to(CASE jsonb_typeof(pointed.value)
+        WHEN 'string' THEN pointed.value #>> '{}'
+        WHEN 'null' THEN NULL
+        ELSE E'\x01' || pointed.value::text END, 'UTF8')), 'hex'), 32), '')
+    FROM (SELECT CASE WHEN starts_with(path, '/') THEN input #> string_to_array(
+        replace(replace(replace(substr(path, 2), '/', E'\x01'), '~1', '/'), '~0', '~'), E'\x01')
+      ELSE input -> path END AS value) AS pointed
+  );
+
 -- A wait stands here from its start on, and in task_run, like the run of a task, until the resolver has taken in its end:
 --
 --   resolver: a task starts               ─► task_wait + task_run
