@@ -155,8 +155,10 @@ describe('acts by hand', () => {
               : { tasks: [`t${act.task}`], state: act.state, reason: 'drawn' }
           const answers = [await w.act(id, act.kind, body), await w.act(id, act.kind, body)]
           const codes = answers.map(({ status, body: problem }) => (status === 200 ? 'done' : problem.code))
-          expect(codes[0]).toBe(done.reset.size > 0 ? 'done' : 'invalid_state')
-          if (done.reset.size > 0) {
+          // set to what it is: nothing to do, so nothing below comes back to life either
+          const isSo = act.kind === 'mark' && statesOf(pure)[`t${act.task}`] === act.state
+          expect(codes[0]).toBe(isSo || done.reset.size > 0 ? 'done' : 'invalid_state')
+          if (done.reset.size > 0 && !isSo) {
             pure = done.progress
             playPure(pure, done.commands, next)
           }
