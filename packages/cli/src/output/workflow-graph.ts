@@ -54,8 +54,19 @@ function notesOf(task: Task): string {
   return notes.length === 0 ? '' : ` (${notes.join(', ')})`
 }
 
+/** A workflow as data; state and items where there is a run. */
+export interface WorkflowGraph {
+  readonly nodes: readonly (Pick<Task, 'id' | 'kind' | 'role' | 'rule' | 'allowFailure'> & {
+    /** Whether it runs for each item of a list. */
+    readonly forEach: boolean
+    readonly state?: TaskState
+    readonly items?: readonly TaskState[] | null
+  })[]
+  readonly edges: readonly { readonly from: string; readonly to: string }[]
+}
+
 /** For programs: every task, with its state where there is a run, and what needs what. */
-export function graphOf(plan: WorkflowPlan, { standings }: GraphLook = {}) {
+export function graphOf(plan: WorkflowPlan, { standings }: GraphLook = {}): WorkflowGraph {
   return {
     nodes: plan.tasks.map(({ id, kind, role, rule, mapped, allowFailure }) => {
       const found = standings?.get(id)
