@@ -128,6 +128,13 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
       expect(ids((await claim()).runs)).toEqual(runs.slice(0, 2))
     })
 
+    test('a claim may end at a tag: what stands from there on stays', async () => {
+      const runs = await fixture.addRuns(job, 5, { firstTag: 1 })
+      expect(ids((await claim([share({ minTag: 2, maxTag: 4 })])).runs)).toEqual(runs.slice(1, 3))
+      expect(ids((await claim([share({ minTag: 4, maxTag: 4 })])).runs)).toEqual([])
+      expect(ids((await claim()).runs)).toEqual([runs[0], ...runs.slice(3)])
+    })
+
     test('several queues at once, each with its own share and mark; other queues stay', async () => {
       const a = await fixture.addRuns(job, 3, { queue: 'a' })
       const b = await fixture.addRuns(job, 3, { queue: 'b', firstTag: 1_000 })

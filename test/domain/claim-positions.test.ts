@@ -7,8 +7,8 @@ import { createLowWaterMarks } from '../../packages/server/src/engine/low-water-
 function harness() {
   const positions = createClaimPositions(createLowWaterMarks())
   return (atMs: number, highestTag: number | null, filled = true): number => {
-    const minTag = positions.minTag('q', atMs)
-    positions.report({ queue: 'q', minTag, highestTag, filled, durationMs: 1_000 }, atMs)
+    const { minTag, maxTag } = positions.range('q', atMs)
+    positions.report({ queue: 'q', minTag, maxTag, highestTag, filled, durationMs: 90 }, atMs)
     return minTag
   }
 }

@@ -259,7 +259,7 @@ describe('claims that take nothing', () => {
     let left = 2
     const parts = {
       shares: { beginPass() {}, gave() {}, spread: () => (left-- > 0 ? [{ queue: 'q', limit: 1 }] : []) },
-      marks: { ...nobody, minTag: () => 0 },
+      marks: { ...nobody, range: () => ({ minTag: 0, maxTag: Infinity }) },
       definitions: {},
       strays: nobody,
     }

@@ -50,8 +50,18 @@ const statements = [
   {
     name: 'claim',
     text: claimRuns.text,
-    types: 'uuid, text[], float8[], int[], text[], float8, bigint, bigint[]',
-    args: [nobody, "'{default}'", "'{-Infinity}'", "'{500}'", "'{http}'", '1000', '1', "'{}'"],
+    types: 'uuid, text[], float8[], int[], text[], float8, bigint, bigint[], float8[]',
+    args: [
+      nobody,
+      "'{default}'",
+      "'{-Infinity}'",
+      "'{500}'",
+      "'{http}'",
+      '1000',
+      '1',
+      "'{}'",
+      "'{Infinity}'",
+    ],
     indexes: { ready: ['ready_claim', 'ready_pkey'], session: ['session_pkey'] },
   },
   {
@@ -300,7 +310,17 @@ describe('a claim and the end of its session', () => {
     const [runId = ''] = await fixture.addRuns(job, 1)
     const session = await fixture.openSession()
     await client.query('BEGIN')
-    await client.query(claimRuns.text, [session, ['cross'], ['-Infinity'], [10], ['http'], 1_000, 1, []])
+    await client.query(claimRuns.text, [
+      session,
+      ['cross'],
+      ['-Infinity'],
+      [10],
+      ['http'],
+      1_000,
+      1,
+      [],
+      ['Infinity'],
+    ])
     const expired = "UPDATE belfry.session SET expires_at = now() - interval '1 s' WHERE id = $1"
     await fixture.database.sql(expired, [session])
     expect((await fixture.store.endExpiredSessions()).sessionIds).not.toContain(session)

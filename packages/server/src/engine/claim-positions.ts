@@ -19,15 +19,19 @@ export function createClaimPositions(marks: LowWaterMarks): LowWaterMarks {
   const positions = new Map<string, Position>()
 
   return {
-    minTag(queue, nowMs) {
+    range(queue, nowMs) {
       const position = positions.get(queue)
-      if (position?.tag !== undefined && nowMs - position.lookedMs < lookBehindMs) return position.tag
+      if (position?.tag !== undefined && nowMs - position.lookedMs < lookBehindMs)
+        return { minTag: position.tag, maxTag: Infinity }
       if (position !== undefined) position.lookedMs = nowMs
-      return marks.minTag(queue, nowMs)
+      return marks.range(queue, nowMs)
     },
+    failed: (claim, nowMs) => marks.failed(claim, nowMs),
     report(report, nowMs) {
       marks.report(report, nowMs)
-      const { queue, filled, highestTag } = report
+      const { queue, filled, highestTag, maxTag } = report
+      // a slice says nothing of what lies beyond it
+      if (maxTag < Infinity) return
       if (!filled || highestTag === null) {
         positions.delete(queue)
         return

@@ -25,7 +25,7 @@ import { createStrays, type Strays } from './strays.ts'
 
 /** So many times as long as a look takes, none follows; but no longer than this. */
 const restShare = 20
-const longestRestMs = 5_000
+const longestRestMs = 60_000
 
 export interface ClaimerOptions extends IntakeOptions {
   readonly queue: RunQueue
@@ -125,9 +125,13 @@ function createLooker({ clock, queue, maxPollMs }: ClaimerOptions, shares: Queue
     /** Hears of those queues that have something ready; answers whether there is one. */
     async look(): Promise<boolean> {
       const sentMs = clock.monotonicMs()
-      const seen = await queue.readyQueues(cursor)
+      // one that fails for taking too long is not sent again at once
+      const seen = await queue.readyQueues(cursor).finally(() => {
+        const tookMs = clock.monotonicMs() - sentMs
+        nextMs = clock.monotonicMs() + Math.min(longestRestMs, tookMs * restShare)
+      })
       const nowMs = clock.monotonicMs()
-      nextMs = nowMs + restAfterLook(nowMs - sentMs, seen.next === null ? maxPollMs : 0)
+      if (seen.next === null) nextMs = Math.max(nextMs, nowMs + maxPollMs)
       cursor = seen.next
       shares.found(seen.found, nowMs)
       return seen.found.length > 0
@@ -149,8 +153,4 @@ async function giveBackOrSuspect(
     events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
     return false
   }
-}
-
-function restAfterLook(tookMs: number, leastMs: number): number {
-  return Math.max(leastMs, Math.min(longestRestMs, tookMs * restShare))
 }

@@ -20,6 +20,7 @@ import type { QueueLimit, QueueShares } from './queue-shares.ts'
 import type { WorkerSession } from './session.ts'
 import type { Slots } from './slots.ts'
 import type { Strays } from './strays.ts'
+import type { TagRange } from './tag-slices.ts'
 
 /**
  * Runs in one claim. Their inputs come with them, of 256 KiB at most; a worker must have room for those of
@@ -75,7 +76,7 @@ export function createIntake(
 
   async function claimOnce(sessionId: string, wanted: readonly QueueLimit[]): Promise<readonly ClaimedRun[]> {
     const sentMs = clock.monotonicMs()
-    const shares = wanted.map((each) => ({ ...each, minTag: parts.marks.minTag(each.queue, sentMs) }))
+    const shares = wanted.map((each) => ({ ...each, ...parts.marks.range(each.queue, sentMs) }))
     const { routes, deadlineMarginMs } = options
     const numbers = options.book?.open(sessionId)
     function forget(): void {
@@ -84,6 +85,8 @@ export function createIntake(
     const asked = { sessionId, shares, routes, deadlineMarginMs, ...numbers }
     const claim = await options.queue.claim(asked).catch((error: unknown) => {
       forget()
+      const nowMs = clock.monotonicMs()
+      for (const share of shares) parts.marks.failed({ ...share, durationMs: nowMs - sentMs }, nowMs)
       throw error
     })
     if (claim.runs.length === 0) forget()
@@ -190,7 +193,7 @@ async function startAll(
 function takeIn(
   options: IntakeOptions,
   { marks, shares }: IntakeParts,
-  asked: readonly QueueShare[],
+  asked: readonly (QueueShare & TagRange)[],
   runs: readonly ClaimedRun[],
   durationMs: number,
   databaseNowMs: number,
@@ -198,12 +201,14 @@ function takeIn(
   const nowMs = options.clock.monotonicMs()
   const byQueue = Map.groupBy(runs, (run) => run.queue)
   for (const share of asked) {
-    const { queue, minTag, limit } = share
+    const { queue, minTag, maxTag, limit } = share
     const taken = byQueue.get(queue) ?? []
     const highestTag = taken.at(-1)?.tag ?? null
-    marks.report({ queue, minTag, highestTag, filled: taken.length >= limit, durationMs }, nowMs)
+    marks.report({ queue, minTag, maxTag, highestTag, filled: taken.length >= limit, durationMs }, nowMs)
     const tenantIds = taken.map((run) => run.tenantId)
-    shares.gave(share, tenantIds, nowMs)
+    // what a part of the queue gave does not say that the rest has no more
+    const gave = maxTag < Infinity ? { queue, limit: taken.length } : share
+    if (gave.limit > 0) shares.gave(gave, tenantIds, nowMs)
     if (highestTag === null) continue
     options.tags.observeClaimed(options.laneOf?.(queue) ?? queue, highestTag)
     const waitsMs = taken.map((run) => Math.max(0, databaseNowMs - run.availableAtMs))

@@ -33,10 +33,12 @@ export interface ClaimedRun {
   readonly input: unknown
 }
 
-/** What to take from one queue: at most `limit` runs, lowest tag first, from `minTag` on. */
+/** What to take from one queue: at most `limit` runs, lowest tag first, from `minTag` on and below `maxTag`. */
 export interface QueueShare {
   readonly queue: string
   readonly minTag: number
+  /** Unset: no end. */
+  readonly maxTag?: number | undefined
   readonly limit: number
 }
 

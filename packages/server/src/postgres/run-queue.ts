@@ -33,6 +33,7 @@ export function createPostgresRunQueue(db: Database): RunQueue {
         deadlineMarginMs,
         number,
         overNumbers,
+        shares.map((share) => share.maxTag ?? Infinity),
       ])
       return toClaim(rows, number)
     },

@@ -67,7 +67,7 @@ const inCommon = (group: string): string =>
     .map((column) => `${group}.${column}`)
     .join(', ')
 
-/** Takes up to `limits[i]` runs of `queues[i]` from tag `minTags[i]` on. */
+/** Takes up to `limits[i]` runs of `queues[i]` from tag `minTags[i]` on, below `maxTags[i]`. */
 export const claimRuns = statement<
   ClaimRow,
   [
@@ -79,6 +79,7 @@ export const claimRuns = statement<
     deadlineMarginMs: number,
     number: number,
     overNumbers: readonly number[],
+    maxTags: readonly number[],
   ]
 >(
   'belfry_claim_runs',
@@ -86,13 +87,13 @@ export const claimRuns = statement<
 WITH supply AS MATERIALIZED (
   SELECT EXISTS (
     SELECT
-    FROM unnest($2::text[], $3::float8[]) AS source (queue, min_tag)
+    FROM unnest($2::text[], $3::float8[], $9::float8[]) AS source (queue, min_tag, max_tag)
     CROSS JOIN unnest($5::text[]) AS kind (handler)
     CROSS JOIN LATERAL (
       SELECT
       FROM belfry.ready AS free
       WHERE free.queue = source.queue AND free.handler = kind.handler AND ${unheld('free')}
-        AND free.gate IS NULL AND free.tag >= source.min_tag
+        AND free.gate IS NULL AND free.tag >= source.min_tag AND free.tag < source.max_tag
       -- the order pins the index: another that holds these rows may look cheaper
       ORDER BY free.tag, free.run_id
       LIMIT 1
@@ -114,7 +115,8 @@ WITH supply AS MATERIALIZED (
   WHERE run.run_id = ANY (ARRAY(
     SELECT taken.run_id
     FROM holder
-    CROSS JOIN unnest($2::text[], $3::float8[], $4::int[]) AS source (queue, min_tag, size)
+    CROSS JOIN unnest($2::text[], $3::float8[], $4::int[], $9::float8[])
+      AS source (queue, min_tag, size, max_tag)
     CROSS JOIN LATERAL (
       SELECT next.run_id
       FROM unnest($5::text[]) AS kind (handler)
@@ -122,7 +124,7 @@ WITH supply AS MATERIALIZED (
         SELECT free.run_id, free.tag
         FROM belfry.ready AS free
         WHERE free.queue = source.queue AND free.handler = kind.handler AND ${unheld('free')}
-          AND free.gate IS NULL AND free.tag >= source.min_tag
+          AND free.gate IS NULL AND free.tag >= source.min_tag AND free.tag < source.max_tag
         ORDER BY free.tag, free.run_id
         LIMIT source.size
         FOR UPDATE SKIP LOCKED
