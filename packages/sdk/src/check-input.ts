@@ -141,54 +141,55 @@ function refusal(call: string, code: ErrorCode, errors: readonly Fault[]): Belfr
 
 /** JSON of what is sent. Throws `invalid_request`, with a pointer to what JSON cannot say. */
 export function jsonOf(call: string, value: unknown): string {
-  const errors = unsayable(value, '', [])
+  const errors = unsayable(value, [])
   if (errors.length > 0) throw refusal(call, 'invalid_request', errors)
   return JSON.stringify(value)
 }
 
 /** What JSON cannot say in a value, in words; undefined where there is nothing of it. */
 export function unsayableWords(value: unknown): string | undefined {
-  const [fault] = unsayable(value, '', [])
+  const [fault] = unsayable(value, [])
   return fault && `${fault.pointer} ${fault.message}`.trim()
 }
 
 /** Deeper than the server takes. */
 const deepest = 100
 
-function unsayable(value: unknown, pointer: string, above: readonly object[]): Fault[] {
+/** Pointers are made on the way back from a fault: nearly all that is sent has none. */
+function unsayable(value: unknown, above: readonly object[]): Fault[] {
   switch (typeof value) {
     case 'bigint':
-      return [{ pointer, message: 'is a bigint, which JSON does not have; send it as a text' }]
+      return fault('is a bigint, which JSON does not have; send it as a text')
     case 'function':
     case 'symbol':
-      return [{ pointer, message: `is a ${typeof value}, which JSON does not have` }]
+      return fault(`is a ${typeof value}, which JSON does not have`)
     case 'number':
-      return Number.isFinite(value) ? [] : [{ pointer, message: `is ${value}, which JSON does not have` }]
+      return Number.isFinite(value) ? none : fault(`is ${value}, which JSON does not have`)
     case 'object':
-      return value === null ? [] : unsayableIn(value, pointer, above)
+      return value === null ? none : unsayableIn(value, above)
     case 'boolean':
     case 'string':
     case 'undefined':
-      return []
+      return none
   }
 }
 
-function unsayableIn(value: object, pointer: string, above: readonly object[]): Fault[] {
-  if (value instanceof Date) {
-    return Number.isNaN(value.getTime()) ? [{ pointer, message: 'is an invalid Date' }] : []
-  }
-  if ('toJSON' in value) return []
+const none: Fault[] = []
+const fault = (message: string): Fault[] => [{ pointer: '', message }]
+
+function unsayableIn(value: object, above: readonly object[]): Fault[] {
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? fault('is an invalid Date') : none
+  if ('toJSON' in value) return none
   if (value instanceof Map || value instanceof Set)
-    return [
-      { pointer, message: 'is a Map or a Set, which JSON does not have; make a list or an object of it' },
-    ]
-  if (above.includes(value)) return [{ pointer, message: 'holds itself' }]
-  if (above.length >= deepest) return [{ pointer, message: `is deeper than ${deepest} levels` }]
+    return fault('is a Map or a Set, which JSON does not have; make a list or an object of it')
+  if (above.includes(value)) return fault('holds itself')
+  if (above.length >= deepest) return fault(`is deeper than ${deepest} levels`)
   const inside = [...above, value]
   for (const [key, part] of Object.entries(value)) {
+    const found = unsayable(part, inside)
+    if (found.length === 0) continue
     const escaped = key.replaceAll('~', '~0').replaceAll('/', '~1')
-    const found = unsayable(part, `${pointer}/${escaped}`, inside)
-    if (found.length > 0) return found
+    return found.map(({ pointer, message }) => ({ pointer: `/${escaped}${pointer}`, message }))
   }
-  return []
+  return none
 }

@@ -21,6 +21,35 @@ describe('reading JSON', () => {
     )
   })
 
+  it('judges what programs write, without a space too much, like any other text', () => {
+    const key = fc.oneof(fc.constantFrom('a', '1', '__proto__', '\ud800'), fc.string())
+    const scalar = fc.oneof(
+      fc.constantFrom(2 ** 53, -0, 1e21, '9007199254740993', '1e999', '}{'),
+      fc.jsonValue(),
+    )
+    const value = fc.oneof(scalar, fc.dictionary(key, scalar), fc.array(scalar))
+    const twice = fc.tuple(key, value, value).map(([k, a, b]) => [k, a, k, b] as const)
+    const member = (k: string, v: unknown) => `${JSON.stringify(k)}:${JSON.stringify(v)}`
+    const deep = fc.integer({ min: 60, max: 70 }).map((n) => '['.repeat(n) + ']'.repeat(n))
+    const text = fc.oneof(
+      value.map((v) => JSON.stringify(v)),
+      value.map((v) => JSON.stringify(v).replace(/"(-?[\de]+)"/, '$1')),
+      twice.map(([k, a, l, b]) => `{${member(k, a)},${member(l, b)}}`),
+      deep,
+    )
+    fc.assert(
+      fc.property(text, (written) => {
+        // all but the words, which may name a column
+        const judged = (whole: string) => {
+          const read = readJsonText(whole)
+          return 'value' in read ? read : { code: read.fault.code, pointer: read.fault.pointer }
+        }
+        expect(judged(written)).toEqual(judged(` ${written}`))
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
   it('never takes what JSON.parse refuses, and never throws', () => {
     const pieces = fc.constantFrom(
       '{',

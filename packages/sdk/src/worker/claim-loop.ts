@@ -1,6 +1,7 @@
 /**
  * Asks for runs, again and again: one call at a time, which waits at the server while nothing is ready. With
- * no slot free it waits for cancels only, and is called off as soon as a slot is free. A failed call is tried
+ * no slot free for a while it waits for cancels only, and is called off as soon as a slot is free: that costs
+ * a connection, so it is not done between one batch and the next. A failed call is tried
  * again after a growing, jittered pause, so that workers do not come back all at once; and since its answer
  * may have been lost with runs in it, the next calls say what is held, for a minute.
  */
@@ -16,6 +17,8 @@ import type { WorkerListener } from './worker-events.ts'
 const firstRetryMs = 200
 const longestRetryMs = 10_000
 const suspectMs = 60_000
+/** How long no slot is free before it asks for cancels alone. */
+const fullMs = 100
 
 export interface ClaimLoopOptions {
   readonly protocol: Protocol
@@ -49,6 +52,8 @@ export function createClaimLoop(options: ClaimLoopOptions): ClaimLoop {
     const max = Math.max(0, Math.min(held.free(), session.maxBatch))
     full = new AbortController()
     const signal = max === 0 ? AbortSignal.any([stopping.signal, full.signal]) : stopping.signal
+    if (max === 0) await pause(fullMs, signal).catch(() => undefined)
+    if (max === 0 && signal.aborted) return
     const suspect = performance.now() < suspectUntilMs
     const known = suspect ? { known: [...held.startedUnder(session.id)] } : {}
     const body = { max, waitMs: session.maxWaitMs, ...known }
