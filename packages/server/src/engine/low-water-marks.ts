@@ -9,9 +9,9 @@
  *
  *   - by a full scan from -Infinity, as often as it costs no more than a twentieth of the time, which without
  *     dead rows is nearly always;
- *   - once a full scan took 100 ms, or longer than the database allows: what came lately by claims that begin
- *     where the mark stood ten seconds ago, all else slice by slice (tag-slices.ts); each costs a twentieth of
- *     the time. Who has no mark yet walks over the slices until it finds something.
+ *   - once a full scan took 100 ms, or longer than the database allows: what came lately by claims that
+ *     begin where the mark stood ten seconds ago, all else slice by slice (tag-slices.ts); each costs a
+ *     twentieth of the time. Who has no mark yet walks over the slices until it finds something.
  */
 import { createTagSlices, type TagRange, type TagSlices } from './tag-slices.ts'
 

@@ -33,7 +33,7 @@ export interface ClaimedRun {
   readonly input: unknown
 }
 
-/** What to take from one queue: at most `limit` runs, lowest tag first, from `minTag` on and below `maxTag`. */
+/** What to take from one queue: at most `limit` runs, lowest tag first, of tags in [`minTag`, `maxTag`). */
 export interface QueueShare {
   readonly queue: string
   readonly minTag: number
