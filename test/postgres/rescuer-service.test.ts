@@ -8,6 +8,7 @@ import type { RunStore } from '../../packages/server/src/ports/run-store.ts'
 import { settleClaims } from '../../packages/server/src/postgres/statements/rescue.ts'
 import { realClock } from '../support/real-clock.ts'
 import { rescueRig } from '../support/rescue-rig.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 import {
   createRunningFixture,
   eventually,
@@ -69,6 +70,33 @@ describe('the service', () => {
     } finally {
       await service.stop()
     }
+  })
+
+  test('a page of the walk that heals is rested from for a hundred times as long as it took', async () => {
+    const clock = createVirtualClock(0)
+    const healedAtMs: number[] = []
+    const store: RunStore = {
+      ...fixture.store,
+      endExpiredSessions: async () => ({ sessionIds: [], claims: false }),
+      settleClaims: async () => 0,
+      stuckRuns: async () => ({ runs: [], nowMs: 0 }),
+      async healHeldRuns() {
+        healedAtMs.push(clock.monotonicMs())
+        await clock.sleep(3_000)
+        throw new BelfryError('database_timeout', 'It took too long.')
+      },
+    }
+    const overdueRuns = { ...fixture.overdueRuns, list: async () => [] }
+    const parts = { store, overdueRuns, hints: recordHints(), clock, random: { next: () => 0.5 } }
+    const service = createRescuer({ ...parts, events: recordEvents(), intervalMs: 5_000, sweepMs: 30_000 })
+    await service.start()
+    for (let second = 0; second < 700; second++) await clock.advance(1_000)
+    const stopped = service.stop()
+    await clock.advance(10_000)
+    await stopped
+    const rests = healedAtMs.slice(1).map((atMs, index) => atMs - (healedAtMs[index] ?? 0))
+    expect(rests.length).toBeGreaterThan(0)
+    expect(Math.min(...rests)).toBeGreaterThanOrEqual(300_000)
   })
 
   test('a round settles what is two seconds old, and no more often than so many times', async () => {
