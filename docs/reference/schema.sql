@@ -30,6 +30,7 @@
 --   0025_workflow_waits
 --   0026_triggers_and_dependencies
 --   0027_self_skip
+--   0028_claimed_details
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -40,6 +41,24 @@ GRANT USAGE ON SCHEMA belfry TO PUBLIC;
 GRANT USAGE ON SCHEMA belfry TO belfry_app;
 GRANT USAGE ON SCHEMA belfry TO belfry_engine;
 GRANT USAGE ON SCHEMA belfry TO belfry_platform;
+
+CREATE OR REPLACE FUNCTION belfry.claimed_details(of_tenant uuid, run_ids uuid[], OUT detailed_ids text, OUT due_at_ms text, OUT inputs json, OUT plans json)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+BEGIN
+  SELECT array_agg(run.id)::text, array_agg(date_part('epoch', run.due_at) * 1000)::text, json_agg(run.input),
+    json_agg(json_build_array(run.id, date_part('epoch', run.scheduled_for) * 1000,
+      CASE WHEN run.source = 'backfill' THEN run.schedule_id END
+    )) FILTER (WHERE run.scheduled_for IS NOT NULL OR run.source = 'backfill')
+  INTO detailed_ids, due_at_ms, inputs, plans
+  FROM belfry.run
+  WHERE run.tenant_id = of_tenant AND run.id = ANY (run_ids)
+    -- for the partitions, of which a list rules out none
+    AND run.id >= run_ids[1] AND run.id <= run_ids[cardinality(run_ids)];
+END $function$
+;
 
 CREATE OR REPLACE FUNCTION belfry.day_is_alive(parent text, day date)
  RETURNS boolean
@@ -458,6 +477,7 @@ BEGIN ATOMIC
 END
 ;
 
+GRANT EXECUTE ON FUNCTION belfry.claimed_details(uuid,uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.drop_partitions(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_app;
 GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_engine;

@@ -11,7 +11,8 @@
  *
  * The rows come as `= ANY (ARRAY (SELECT …))` and not by a join: with stale statistics a join turns into a
  * walk over the whole table. What the run itself says (its input) is looked up by its key, a list of keys for
- * each tenant, for the same reason. test/postgres/claim.test.ts holds these plans.
+ * each tenant, in a function of its own (migration claimed_details says why). test/postgres/claim.test.ts
+ * holds these plans.
  *
  * The answer comes in few rows: rows and columns cost the worker more than all else in a claim.
  */
@@ -169,17 +170,7 @@ WITH supply AS MATERIALIZED (
     SELECT its.run_ids[first : first + ${parcelSize} - 1] AS run_ids
     FROM generate_series(1, cardinality(its.run_ids), ${parcelSize}) AS first
   ) AS part
-  CROSS JOIN LATERAL (
-    SELECT array_agg(run.id)::text AS detailed_ids,
-      array_agg(date_part('epoch', run.due_at) * 1000)::text AS due_at_ms, json_agg(run.input) AS inputs,
-      json_agg(json_build_array(run.id, date_part('epoch', run.scheduled_for) * 1000,
-        CASE WHEN run.source = 'backfill' THEN run.schedule_id END
-      )) FILTER (WHERE run.scheduled_for IS NOT NULL OR run.source = 'backfill') AS plans
-    FROM belfry.run
-    WHERE run.tenant_id = its.tenant_id AND run.id = ANY (part.run_ids)
-      -- for the partitions, of which a list rules out none
-      AND run.id >= part.run_ids[1] AND run.id <= part.run_ids[cardinality(part.run_ids)]
-  ) AS said
+  CROSS JOIN LATERAL belfry.claimed_details(its.tenant_id, part.run_ids) AS said
 )
 SELECT answer.*, alike.ids::text AS run_ids, ${inCommon('alike')},
   NULL AS detailed_ids, NULL AS due_at_ms, NULL::json AS inputs, NULL::json AS plans
