@@ -30,7 +30,7 @@
 --   0025_workflow_waits
 --   0026_triggers_and_dependencies
 --   0027_self_skip
---   0028_claimed_details
+--   0028_run_looks
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -151,6 +151,16 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION belfry.end_of(of_run uuid)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+BEGIN
+  RETURN (SELECT max(attempt.run_state) FROM belfry.attempt WHERE attempt.run_id = of_run);
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION belfry.free_slots(runs uuid[])
  RETURNS void
  LANGUAGE plpgsql
@@ -205,6 +215,16 @@ CREATE OR REPLACE FUNCTION belfry.host_of(definition jsonb)
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 RETURN lower("substring"((definition #>> '{handler,url}'::text[]), '^[hH][tT][tT][pP][sS]?://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]+)'::text))
+;
+
+CREATE OR REPLACE FUNCTION belfry.input_of(of_tenant uuid, run_id uuid)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+BEGIN
+  RETURN (SELECT run.input FROM belfry.run WHERE run.tenant_id = of_tenant AND run.id = run_id);
+END $function$
 ;
 
 CREATE OR REPLACE FUNCTION belfry.job_limited(job belfry.job)
@@ -408,6 +428,16 @@ BEGIN ATOMIC
 END
 ;
 
+CREATE OR REPLACE FUNCTION belfry.run_of(of_tenant uuid, run_id uuid)
+ RETURNS SETOF belfry.run
+ LANGUAGE plpgsql
+ STABLE ROWS 1
+AS $function$
+BEGIN
+  RETURN QUERY SELECT * FROM belfry.run WHERE run.tenant_id = of_tenant AND run.id = run_id;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION belfry.service_of(the_queue text, OUT servers double precision, OUT functions double precision)
  RETURNS record
  LANGUAGE sql
@@ -479,11 +509,13 @@ END
 
 GRANT EXECUTE ON FUNCTION belfry.claimed_details(uuid,uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.drop_partitions(date) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.end_of(uuid) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_app;
 GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.gate_of(uuid,text,jsonb) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.hold_limits(uuid,boolean) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.host_of(jsonb) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.input_of(uuid,uuid) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.job_limited(belfry.job) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.job_limits_itself(belfry.job) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.key_hash(jsonb,text) TO PUBLIC;
@@ -494,6 +526,8 @@ GRANT EXECUTE ON FUNCTION belfry.now() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.prune_default(date,integer) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.read_limits() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.request_regate(uuid) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.run_of(uuid,uuid) TO belfry_app;
+GRANT EXECUTE ON FUNCTION belfry.run_of(uuid,uuid) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.service_of(text) TO belfry_app;
 GRANT EXECUTE ON FUNCTION belfry.shard_of(uuid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.tell_dependents(uuid[]) TO belfry_app;

@@ -11,7 +11,7 @@
  *
  * The rows come as `= ANY (ARRAY (SELECT …))` and not by a join: with stale statistics a join turns into a
  * walk over the whole table. What the run itself says (its input) is looked up by its key, a list of keys for
- * each tenant, in a function of its own (migration claimed_details says why). test/postgres/claim.test.ts
+ * each tenant, in a function of its own (migration run_looks says why). test/postgres/claim.test.ts
  * holds these plans.
  *
  * The answer comes in few rows: rows and columns cost the worker more than all else in a claim.
