@@ -30,6 +30,7 @@
 --   0025_workflow_waits
 --   0026_triggers_and_dependencies
 --   0027_self_skip
+--   0028_ends_of_tasks
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -209,7 +210,7 @@ CREATE OR REPLACE FUNCTION belfry.key_hash(input jsonb, path text)
 RETURN (SELECT COALESCE("left"(encode(sha256(convert_to(CASE jsonb_typeof(pointed.value) WHEN 'string'::text THEN (pointed.value #>> '{}'::text[]) WHEN 'null'::text THEN NULL::text ELSE (''::text || (pointed.value)::text) END, 'UTF8'::name)), 'hex'::text), 32), ''::text) AS "coalesce" FROM (SELECT CASE WHEN starts_with(key_hash.path, '/'::text) THEN (key_hash.input #> string_to_array(replace(replace(replace(substr(key_hash.path, 2), '/'::text, ''::text), '~1'::text, '/'::text), '~0'::text, '~'::text), ''::text)) ELSE (key_hash.input -> key_hash.path) END AS value) pointed)
 ;
 
-CREATE OR REPLACE FUNCTION belfry.let_followers_go(ended uuid[])
+CREATE OR REPLACE FUNCTION belfry.let_followers_go(ended uuid[], ended_as text DEFAULT ''::text)
  RETURNS smallint[]
  LANGUAGE plpgsql
  STRICT
@@ -225,8 +226,10 @@ BEGIN
     RETURNING shard
   )
   SELECT array_agg(DISTINCT shard) INTO shards FROM let_go;
-  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
-  SELECT workflow_run_id, tenant_id, 'end', run_id FROM belfry.task_run WHERE run_id = ANY (ended);
+  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_ids, run_state)
+  SELECT workflow_run_id, tenant_id, 'end', array_agg(run_id), nullif(ended_as, '')
+  FROM belfry.task_run WHERE run_id = ANY (ended)
+  GROUP BY workflow_run_id, tenant_id;
   IF FOUND THEN
     shards := array_append(shards, (-1)::smallint);
   END IF;
@@ -467,7 +470,7 @@ GRANT EXECUTE ON FUNCTION belfry.host_of(jsonb) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.job_limited(belfry.job) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.job_limits_itself(belfry.job) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.key_hash(jsonb,text) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION belfry.let_followers_go(uuid[]) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.let_followers_go(uuid[],text) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.make_partitions(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.missing_days(date,integer,date,integer) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.now() TO PUBLIC;
@@ -1393,7 +1396,6 @@ CREATE TABLE belfry.task_run (
   item integer,
   CONSTRAINT task_run_pkey PRIMARY KEY (run_id)
 );
-CREATE INDEX task_run_of ON belfry.task_run USING btree (workflow_run_id, task);
 ALTER TABLE belfry.task_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.task_run TO belfry_app USING ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.task_run TO belfry_engine USING (true) WITH CHECK (true);
@@ -1513,8 +1515,11 @@ CREATE TABLE belfry.workflow_event (
   tenant_id uuid NOT NULL,
   kind text NOT NULL,
   run_id uuid,
-  CONSTRAINT workflow_event_check CHECK (((kind = 'end'::text) = (run_id IS NOT NULL))),
-  CONSTRAINT workflow_event_kind_check CHECK ((kind = ANY (ARRAY['begin'::text, 'end'::text, 'cancel'::text, 'signal'::text])))
+  run_ids uuid[],
+  run_state text,
+  CONSTRAINT workflow_event_check CHECK ((((kind = 'end'::text) = (num_nonnulls(run_id, run_ids) = 1)) AND ((kind = 'end'::text) OR (num_nonnulls(run_id, run_ids, run_state) = 0)))),
+  CONSTRAINT workflow_event_kind_check CHECK ((kind = ANY (ARRAY['begin'::text, 'end'::text, 'cancel'::text, 'signal'::text]))),
+  CONSTRAINT workflow_event_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text])))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
 CREATE INDEX workflow_event_begin ON belfry.workflow_event USING btree (at) WHERE (kind = 'begin'::text);
 CREATE INDEX workflow_event_next ON belfry.workflow_event USING btree (at) WHERE (kind <> 'begin'::text);

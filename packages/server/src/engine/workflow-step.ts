@@ -41,6 +41,8 @@ import {
 } from './workflow-waits.ts'
 
 const mostStarts = 2_000
+/** Where nothing of it is at work, so that workers soon have something to do. */
+const firstStarts = 500
 
 export interface WantedTaskRun {
   readonly task: number
@@ -84,6 +86,8 @@ interface Step {
   readonly waits: WantedWait[]
   readonly children: WantedChild[]
   readonly cancels: Set<number>
+  /** How many runs may begin in this round. */
+  readonly mayStart: number
   goesOn: boolean
 }
 
@@ -179,6 +183,7 @@ function openStep(run: LockedWorkflowRun, compiled: CompiledWorkflow, given: Ste
     waits: [],
     children: [],
     cancels: new Set<number>(),
+    mayStart: progress.states.includes('started') ? mostStarts : firstStarts,
     goesOn: false,
   }
   return { run, compiled, progress, launched, notes, outputs, facts, ...made }
@@ -218,8 +223,8 @@ async function carryOut(step: Step, commands: readonly WorkflowCommand[]): Promi
   }
 }
 
-const isFull = ({ starts, waits, children }: Step): boolean =>
-  starts.length + waits.length + children.length >= mostStarts
+const isFull = ({ starts, waits, children, mayStart }: Step): boolean =>
+  starts.length + waits.length + children.length >= mayStart
 
 /** It waits again, to be decided anew in the next round. */
 function putOff(step: Step, { index }: PlannedTask): WorkflowCommand[] {

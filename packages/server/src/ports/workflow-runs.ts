@@ -45,7 +45,6 @@ export type WorkflowEvent = { readonly workflowRunId: string } & (
   | { readonly kind: 'begin' | 'cancel' | 'signal' }
   | {
       readonly kind: 'end'
-      readonly runId: string
       readonly task: number
       readonly item: number | undefined
       readonly state: TerminalRunState
@@ -138,7 +137,7 @@ export interface ResolvingTx {
   readonly templates: (jobs: readonly TaskJob[]) => Promise<readonly TaskTemplate[]>
   readonly start: (runs: readonly NewTaskRun[]) => Promise<void>
   /** Ends those of their runs that wait, asks for the cancel of those that run; answers their sessions. */
-  readonly cancel: (workflowRunId: string, tasks: readonly number[]) => Promise<readonly string[]>
+  readonly cancel: (run: LockedWorkflowRun, tasks: readonly number[]) => Promise<readonly string[]>
   readonly save: (progress: readonly SavedProgress[]) => Promise<void>
   /** Has these come again in the next round. */
   readonly goOn: (workflowRunIds: readonly string[]) => Promise<void>

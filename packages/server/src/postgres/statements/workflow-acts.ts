@@ -3,6 +3,7 @@
  * the order of the resolver's: the progress first, then runs of tasks, then the workflow run.
  */
 import { byIndex, statement } from '../statement.ts'
+import { liveTaskRuns } from './live-task-runs.ts'
 import { taskOutputs, type TaskOutputRow } from './task-outputs.ts'
 import { isBegun } from './workflow-gates.ts'
 
@@ -100,11 +101,7 @@ export const listLiveTaskRuns = statement<
   'workflow_act_live_runs',
   `
 SELECT run_id
-FROM (
-  SELECT run_id FROM belfry.task_run
-  WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1 AND task = ANY ($2::integer[])
-  -- the order must not choose the index
-  OFFSET 0
+FROM (${liveTaskRuns('belfry.tenant_id()', '$1', '$2::integer[]')}
 ) AS alive
 ORDER BY run_id`,
   byIndex,

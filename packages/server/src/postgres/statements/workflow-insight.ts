@@ -3,6 +3,7 @@
  * row, found by an index, however many runs it has.
  */
 import { byIndex, statement } from '../statement.ts'
+import { liveTaskRuns } from './live-task-runs.ts'
 
 export type WorkflowFactsRow = {
   id: string
@@ -58,11 +59,7 @@ SELECT wanted.task, alive.run_id
 FROM unnest($2::integer[]) AS wanted (task)
 CROSS JOIN LATERAL (
   SELECT run_id
-  FROM (
-    SELECT run_id FROM belfry.task_run
-    WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1 AND task = wanted.task
-    -- the order must not choose the index, here and below
-    OFFSET 0
+  FROM (${liveTaskRuns('belfry.tenant_id()', '$1', 'ARRAY[wanted.task]')}
   ) AS its
   ORDER BY run_id LIMIT 1
 ) AS alive`,
