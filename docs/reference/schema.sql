@@ -31,6 +31,8 @@
 --   0026_triggers_and_dependencies
 --   0027_self_skip
 --   0028_ends_of_tasks
+--   0029_workflow_run_states
+--   0030_workflow_turns
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -816,6 +818,7 @@ CREATE TABLE belfry.event (
   key text,
   workflow_run_ids uuid[] NOT NULL DEFAULT '{}'::uuid[],
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  refused jsonb NOT NULL DEFAULT '[]'::jsonb,
   CONSTRAINT event_pkey PRIMARY KEY (id),
   CONSTRAINT event_key_check CHECK (((length(key) >= 1) AND (length(key) <= 256))),
   CONSTRAINT event_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128)))
@@ -826,7 +829,7 @@ CREATE POLICY app ON belfry.event TO belfry_app USING ((tenant_id = belfry.tenan
 CREATE POLICY engine ON belfry.event TO belfry_engine USING (true);
 GRANT DELETE, SELECT ON belfry.event TO belfry_engine;
 GRANT INSERT, SELECT ON belfry.event TO belfry_app;
-GRANT UPDATE (key, workflow_run_ids) ON belfry.event TO belfry_app;
+GRANT UPDATE (key, workflow_run_ids, refused) ON belfry.event TO belfry_app;
 
 CREATE TABLE belfry.extra_run (
   tenant_id uuid NOT NULL,
@@ -1555,6 +1558,7 @@ CREATE TABLE belfry.workflow_progress (
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000);
 CREATE INDEX workflow_progress_admitted ON belfry.workflow_progress USING btree (gate, workflow_run_id) WHERE ((gate IS NOT NULL) AND (admitted_at IS NOT NULL));
 CREATE INDEX workflow_progress_deadline ON belfry.workflow_progress USING btree (deadline) WHERE (deadline IS NOT NULL);
+CREATE INDEX workflow_progress_list ON belfry.workflow_progress USING btree (tenant_id, workflow_run_id) WHERE (version > 0);
 CREATE INDEX workflow_progress_queue ON belfry.workflow_progress USING btree (gate, COALESCE((priority)::integer, 0) DESC, workflow_run_id) WHERE ((gate IS NOT NULL) AND (admitted_at IS NULL));
 CREATE INDEX workflow_progress_schedule ON belfry.workflow_progress USING btree (schedule_id, workflow_run_id) WHERE (schedule_id IS NOT NULL);
 ALTER TABLE belfry.workflow_progress ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -1564,7 +1568,7 @@ CREATE POLICY owner ON belfry.workflow_progress FOR SELECT TO CURRENT_USER USING
 GRANT DELETE, INSERT, SELECT ON belfry.workflow_progress TO belfry_app;
 GRANT DELETE, INSERT, SELECT ON belfry.workflow_progress TO belfry_engine;
 GRANT UPDATE (states, items, notes, turn, stop, deadline, admitted_at, waits) ON belfry.workflow_progress TO belfry_engine;
-GRANT UPDATE (version, states, items, notes, turn, stop, deadline, waits) ON belfry.workflow_progress TO belfry_app;
+GRANT UPDATE (version, states, items, notes, turn, stop, deadline, admitted_at, timeout_ms, waits) ON belfry.workflow_progress TO belfry_app;
 
 CREATE TABLE belfry.workflow_run (
   id uuid NOT NULL,
@@ -1606,6 +1610,7 @@ CREATE TABLE belfry.workflow_run (
 ) PARTITION BY RANGE (id);
 CREATE INDEX workflow_run_of ON ONLY belfry.workflow_run USING btree (tenant_id, workflow_id, id);
 CREATE INDEX workflow_run_schedule ON ONLY belfry.workflow_run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
+CREATE INDEX workflow_run_state ON ONLY belfry.workflow_run USING btree (tenant_id, state, id) WHERE (state IS NOT NULL);
 CREATE UNIQUE INDEX workflow_run_list ON ONLY belfry.workflow_run USING btree (tenant_id, id);
 ALTER TABLE belfry.workflow_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.workflow_run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));

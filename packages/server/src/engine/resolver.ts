@@ -20,7 +20,7 @@ import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
-import type { WorkflowBacklog, WorkflowResolving } from '../ports/workflow-runs.ts'
+import { TasksMoved, type WorkflowBacklog, type WorkflowResolving } from '../ports/workflow-runs.ts'
 import { createBackOff, type BackOff } from './back-off.ts'
 import { backfillHint } from './backfill-hints.ts'
 import type { FairTags } from './fair-tags.ts'
@@ -46,6 +46,8 @@ const mendMs = 60_000
 const busyCountMs = 5_000
 const stopWithinMs = 2_000
 const maxLanes = 1_000
+/** Rounds that are done anew at once, because runs to be canceled moved on meanwhile. */
+const mostMoves = 5
 
 export interface ResolverOptions {
   readonly clock: Clock
@@ -158,6 +160,7 @@ async function workOff(state: State, goesOn: (round: Round) => boolean): Promise
 
 async function roundOf(state: State): Promise<Round> {
   const { bus, clock, tags } = state.options
+  let moves = 0
   for (;;) {
     const without = [...state.failingIds].filter((id) => !state.failing.isDue(id))
     const runs = state.singleRounds > 0 ? 1 : mostRuns
@@ -177,7 +180,8 @@ async function roundOf(state: State): Promise<Round> {
       if (error instanceof UnknownLanes) {
         if (state.lanes.size > maxLanes) state.lanes.clear()
         for (const lane of error.lanes) state.lanes.add(lane)
-      } else if (!blame(state, ids, error)) throw error
+      } else if (!(error instanceof TasksMoved && ++moves < mostMoves) && !blame(state, ids, error))
+        throw error
     }
   }
 }
@@ -185,7 +189,7 @@ async function roundOf(state: State): Promise<Round> {
 /** False where the error is no fault of what the round was to move on. */
 function blame(state: State, ids: readonly string[], error: unknown): boolean {
   const [id] = ids
-  if (id === undefined || !isFaultOfRows(error)) return false
+  if (id === undefined || !(isFaultOfRows(error) || error instanceof TasksMoved)) return false
   state.singleRounds = ids.length > 1 ? ids.length : Math.max(0, state.singleRounds - 1)
   if (ids.length > 1) return true
   state.failingIds.add(id)

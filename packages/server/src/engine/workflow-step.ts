@@ -29,6 +29,7 @@ import { type InputFacts, inputOfTask, itemsOfTask, outputOfRun } from '../domai
 import { untilOf, waitOfTask } from '../domain/workflow/task-wait.ts'
 import type { BegunWith, LockedWorkflowRun, SavedProgress, WorkflowEvent } from '../ports/workflow-runs.ts'
 import type { SubWorkflow } from '../ports/workflow-waits.ts'
+import { refusalNote } from './catalog/workflow-input.ts'
 import type { GatePlace } from './workflow-gates.ts'
 import { choiceOf, type FetchOutputs, outputsOf, type TaskOutputs } from './workflow-outputs.ts'
 import type { CompiledWorkflow } from './workflow-plans.ts'
@@ -100,6 +101,10 @@ export async function stepWorkflow(
   const step = openStep(run, compiled, given)
   const { progress } = step
   const canceled = events.some(({ kind }) => kind === 'cancel')
+  if (run.notes[refusalNote] !== undefined) {
+    dropWorkflow(progress, canceled ? 'canceled' : null)
+    return steppedOf(step, events, canceled ? undefined : 'failed')
+  }
   if (given.place === 'waits' || given.place === 'skip') {
     const isOver = canceled || given.place === 'skip'
     if (isOver) dropWorkflow(progress, canceled ? 'canceled' : null)
@@ -130,7 +135,7 @@ export async function stepWorkflow(
   return steppedOf(step, events, await outputOf(step))
 }
 
-type Ended = { readonly output: JsonValue | undefined } | 'skipped' | undefined
+type Ended = { readonly output: JsonValue | undefined } | 'skipped' | 'failed' | undefined
 
 function steppedOf(step: Step, events: readonly WorkflowEvent[], ended: Ended): Stepped {
   const { progress } = step
@@ -138,7 +143,7 @@ function steppedOf(step: Step, events: readonly WorkflowEvent[], ended: Ended): 
   const waits = step.waits.filter(isStarted)
   const saved = savedOf(step)
   return {
-    saved: ended === 'skipped' ? { ...saved, state: ended } : saved,
+    saved: typeof ended === 'string' ? { ...saved, state: ended } : saved,
     starts: step.starts.filter(isStarted),
     waits,
     children: step.children.filter(isStarted),

@@ -121,6 +121,13 @@ export interface WorkflowBacklog {
   readonly alive: number
 }
 
+/** Runs that are to be canceled moved on again and again; the round is done anew. */
+export class TasksMoved extends Error {
+  constructor(workflowRunId: string) {
+    super(`Runs of tasks of the workflow run ${workflowRunId} move on faster than they can be canceled.`)
+  }
+}
+
 export interface ResolvingTx {
   readonly waits: WaitingTx
   readonly turns: TurnsTx
@@ -136,7 +143,10 @@ export interface ResolvingTx {
   readonly outputs: (run: LockedWorkflowRun, tasks: readonly number[]) => Promise<readonly TaskOutput[]>
   readonly templates: (jobs: readonly TaskJob[]) => Promise<readonly TaskTemplate[]>
   readonly start: (runs: readonly NewTaskRun[]) => Promise<void>
-  /** Ends those of their runs that wait, asks for the cancel of those that run; answers their sessions. */
+  /**
+   * Ends those of their runs that wait, asks for the cancel of those that run; answers their sessions. Throws
+   * `TasksMoved` where some were missed.
+   */
   readonly cancel: (run: LockedWorkflowRun, tasks: readonly number[]) => Promise<readonly string[]>
   readonly save: (progress: readonly SavedProgress[]) => Promise<void>
   /** Has these come again in the next round. */

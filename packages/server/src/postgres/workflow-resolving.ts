@@ -7,13 +7,14 @@ import type { TaskRole } from '../domain/workflow/plan.ts'
 import type { StopCause } from '../domain/workflow/progress.ts'
 import type { StoredItems } from '../domain/workflow/stored-states.ts'
 import type { DeliveryLimits } from '../ports/event-bus.ts'
-import type {
-  DueWorkflowRuns,
-  LockedWorkflowRun,
-  ResolvingTx,
-  SavedProgress,
-  WorkflowEvent,
-  WorkflowResolving,
+import {
+  type DueWorkflowRuns,
+  type LockedWorkflowRun,
+  type ResolvingTx,
+  type SavedProgress,
+  TasksMoved,
+  type WorkflowEvent,
+  type WorkflowResolving,
 } from '../ports/workflow-runs.ts'
 import { storedDefinition } from './catalog/stored-definition.ts'
 import type { Database, Transaction } from './database.ts'
@@ -122,8 +123,8 @@ async function cancel(
     const [left] = await tx.query(statements.hasMissedTasks, its)
     if (left?.missed !== true) return [...sessions]
   }
-  await tx.query(statements.beginAgain, [[id]])
-  return [...sessions]
+  // all of the round is taken back, so that the stop is never on record without its cancels
+  throw new TasksMoved(id)
 }
 
 async function lockDue(

@@ -10,7 +10,12 @@ import { untilOf, waitEndsOf } from './task-wait.ts'
 import { maxTasks, shapeFaults, type WorkflowFault } from './validate.ts'
 
 export interface WorkflowWarning {
-  readonly code: 'needs_default' | 'looks_like_cleanup' | 'rule_hardly_holds' | 'waits_without_end'
+  readonly code:
+    | 'needs_default'
+    | 'looks_like_cleanup'
+    | 'rule_hardly_holds'
+    | 'waits_without_end'
+    | 'trigger_circle'
   readonly pointer: string
   readonly message: string
 }

@@ -96,6 +96,43 @@ CROSS JOIN LATERAL (
   byIndex,
 )
 
+export type EndedWaitRow = {
+  task: number
+  kind: string
+  message: string | null
+  signal: string | null
+  item: number | null
+  state: string
+  due_at: Date | null
+  ended_at: Date
+  ended_by: unknown
+  reason: string | null
+}
+
+/** Of each task the newest wait of each item that has ended, and of those the one that failed first. */
+export const listEndedWaits = statement<EndedWaitRow, [workflowRunId: string, tasks: readonly number[]]>(
+  'workflow_insight_ended_waits',
+  `
+SELECT wanted.task, over.*
+FROM unnest($2::integer[]) AS wanted (task)
+CROSS JOIN LATERAL (
+  SELECT kind, message, signal, item, state, due_at, ended_at, ended_by, reason
+  FROM (
+    SELECT DISTINCT ON (item) *
+    FROM (
+      SELECT * FROM belfry.task_wait
+      WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1 AND task_wait.task = wanted.task
+        AND kind <> 'workflow'
+      OFFSET 0
+    ) AS its
+    ORDER BY item, id DESC
+  ) AS newest
+  WHERE state IS NOT NULL
+  ORDER BY array_position(ARRAY['failed', 'canceled', 'skipped', 'succeeded'], state), ended_at LIMIT 1
+) AS over`,
+  byIndex,
+)
+
 /** Of each task the newest run. */
 export const listNewestTaskRuns = statement<
   { task: number; run_id: string; created_at: Date; ended_at: Date | null },
