@@ -92,7 +92,11 @@ describe('a run that the end of another begins', () => {
 
   it('ends failed where it does not, with the reason and the input, and can be run again', async () => {
     const first = await w.store({ tasks: [task('a')] })
-    const next = await w.store({ tasks: [task('a')], inputSchema: schema, ...onEndOf(first.name) })
+    const next = await w.store({
+      tasks: [task('a'), task('b', { needs: ['a'], rule: 'all_done' })],
+      inputSchema: schema,
+      ...onEndOf(first.name),
+    })
     const after = await w.store({
       tasks: [task('a')],
       triggers: [{ workflow: next.name, states: ['failed'] }],
@@ -106,7 +110,7 @@ describe('a run that the end of another begins', () => {
       state: 'failed',
       triggeredBy: cause,
       input: { workflow: first.name, workflowRunId: cause, state: 'succeeded' },
-      taskCounts: { not_run: 1 },
+      taskCounts: { not_run: 2 },
     })
     expect(refused.note).toMatch(/^its input does not fit what the workflow takes: .*rows/)
     const told = await w.t.call('GET', `/v1/workflow-runs/${id}/explanation`)
@@ -116,6 +120,10 @@ describe('a run that the end of another begins', () => {
     expect(why.fix).toContain(`belfry workflow-run rerun ${id} --all --input`)
     // its end is an end like any other
     expect(await runsOf(after.name)).toHaveLength(1)
+    // a mark does not let the others run with it
+    await w.act(id, 'mark', { tasks: ['a'], state: 'skipped', reason: 'no' })
+    expect(await w.play(id)).toEqual([])
+    expect(await runOf(id)).toMatchObject({ state: 'failed', note: refused.note })
     // the same input is refused again, another one is taken
     const again = await w.act(id, 'rerun', { what: 'all' })
     expect(again.status).toBe(400)

@@ -263,7 +263,9 @@ interface Written {
 /** What was put back loses its note, its items and the output that a person gave it. */
 async function save(opened: Opened, { stored, reset, commands }: PutBack, written: Written): Promise<void> {
   const { parts, held, version, goneTasks, definition } = opened
-  const gone = new Set([...[...reset].map(String), refusalNote])
+  // a rerun has had its input checked; whatever else is done, one that was refused stays so
+  const gone = new Set([...reset].map(String))
+  if (written.asked.act === 'rerun') gone.add(refusalNote)
   const without = <Value>(record: Readonly<Record<string, Value>>) =>
     Object.fromEntries(Object.entries(record).filter(([task]) => !gone.has(task)))
   await parts.tx.workflows.acts.save({
