@@ -15,7 +15,7 @@ const handler = { kind: 'http', url: 'https://example.com/hook' }
 const scheduleId = '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f'
 const count = 60
 
-/** One in each state in turn, of two workflows, an hour apart, the newest first; two of them of a schedule. */
+/** One in each state in turn, of two workflows, an hour apart, the newest first; two are of a schedule. */
 const rows = Array.from({ length: count }, (_, n) => ({
   state: workflowRunStates[n % workflowRunStates.length] ?? 'running',
   workflow: n % 7 === 0 ? 'rare' : 'usual',
@@ -44,12 +44,13 @@ beforeAll(async () => {
          AS given (state, workflow, hours_ago, of_schedule, number)
        JOIN belfry.workflow w ON w.name = given.workflow
      ), made AS (
-       INSERT INTO belfry.workflow_run (id, tenant_id, workflow_id, version, source, created_at, state, ended_at,
-                                        schedule_id)
+       INSERT INTO belfry.workflow_run
+         (id, tenant_id, workflow_id, version, source, created_at, state, ended_at, schedule_id)
        SELECT id, tenant_id, workflow_id, 1, 'manual', created_at, ended,
               CASE WHEN ended IS NOT NULL THEN belfry.now() END, schedule_id FROM given
      )
-     INSERT INTO belfry.workflow_progress (workflow_run_id, tenant_id, workflow_id, version, states, turn, waits)
+     INSERT INTO belfry.workflow_progress
+       (workflow_run_id, tenant_id, workflow_id, version, states, turn, waits)
      SELECT id, tenant_id, workflow_id, 1, '\\x00', 'main', state = 'pending' FROM given WHERE ended IS NULL`,
     [
       rows.map(({ state }) => state),

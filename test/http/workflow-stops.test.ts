@@ -306,14 +306,13 @@ describe('a stop whose requests miss what runs, again and again', () => {
     expect((await rig.standing(id)).state).toBe('failed')
   })
 
-  it('too often for a round: it rests, and nothing of the stop is on record without its requests', async () => {
+  it('too often for a round: nothing of the stop is on record without its requests', async () => {
     const id = await beginMending()
     const resolver = rig.newResolver(createPostgresWorkflowResolving(missing(rig.t.db, 1_000)))
     for (let round = 0; round < 3; round++) await resolver.runOnce()
     expect(await running(id)).toEqual(['mend'])
-    expect(await sql('SELECT stop FROM belfry.workflow_progress WHERE workflow_run_id = $1', [id])).toEqual([
-      { stop: null },
-    ])
+    const stop = await sql('SELECT stop FROM belfry.workflow_progress WHERE workflow_run_id = $1', [id])
+    expect(stop).toEqual([{ stop: null }])
     await rig.resolver.runOnce()
     expect(await running(id)).toEqual(['mend (asked to end)'])
     await endOne(id, 'mend', 'canceled')

@@ -1,6 +1,7 @@
 /**
- * What a task says twice or over itself: a task that it needs, or takes down, more than once, and values of its input that go
- * to the same place, or one inside the other, so that which of them stands depends on their order. Linear.
+ * What a task says twice or over itself: a task that it needs, or takes down, more than once, and values of
+ * its input that go to the same place, or one inside the other, so that which of them stands depends on
+ * their order. Linear.
  */
 import type { WorkflowTask } from '@belfry/contract'
 import type { WorkflowFault } from './validate.ts'

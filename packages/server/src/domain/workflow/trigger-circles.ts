@@ -44,7 +44,7 @@ function warningOf(
   for (let at = last; at !== name && at !== ''; at = from.get(at) ?? '') path.unshift(at)
   const index = triggers.findIndex((trigger) => 'workflow' in trigger && trigger.workflow === last)
   const message =
-    `begins each other in a circle: ${[name, ...path].join(' → ')}; after ${mostChained} runs it is stopped, ` +
-    'so take one of these triggers out'
+    `begins each other in a circle: ${[name, ...path].join(' → ')}; after ${mostChained} runs it is ` +
+    'stopped, so take one of these triggers out'
   return { code: 'trigger_circle', pointer: `/triggers/${index}`, message }
 }

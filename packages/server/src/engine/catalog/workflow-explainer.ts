@@ -285,8 +285,8 @@ async function lookAt(seen: SeenWorkflow, task: PlannedTask, further: Further): 
 const saysLess: ReadonlySet<WorkflowVerdict> = new Set(['ended', 'no_items', 'not_chosen', 'stopped'])
 
 const fixOfEndedWait = ({ run }: SeenWorkflow, { id }: PlannedTask): string =>
-  `To ask again, rerun it: belfry workflow-run rerun ${run.id} --from ${id}. Or let the others go on without ` +
-  `it: belfry workflow-run mark ${run.id} ${id} --as succeeded --reason …`
+  `To ask again, rerun it: belfry workflow-run rerun ${run.id} --from ${id}. Or let the others go on ` +
+  `without it: belfry workflow-run mark ${run.id} ${id} --as succeeded --reason …`
 
 /** What cleans up is not ended by a cancel, so a person has to be able to. */
 function fixOfWait({ run }: SeenWorkflow, { id }: PlannedTask, fix: string | null): string | null {

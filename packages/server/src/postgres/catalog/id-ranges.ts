@@ -1,5 +1,6 @@
 /**
- * Ranges of ids for lists: ids are UUIDv7, so the time at which something was made bounds where it stands.
+ * Ranges of ids for lists of one tenant: ids are UUIDv7, so the time at which something was made bounds where
+ * it stands in the index that a list walks.
  */
 import type { PageRequest } from '../../ports/paging.ts'
 import { isoOrNull, lastId } from './values.ts'

@@ -1,4 +1,7 @@
-/** Rows of workflow runs as the records that requests work with. */
+/**
+ * Rows of workflow runs as the records that requests work with (ports/workflows.ts), for lists and for one of
+ * them alike.
+ */
 import type { JsonValue, WorkflowRunAct, WorkflowRunSource } from '@belfry/contract'
 import type { StoredItems } from '../../domain/workflow/stored-states.ts'
 import type { WorkflowRunRecord, WorkflowRunSummaryRecord } from '../../ports/workflows.ts'

@@ -7,9 +7,10 @@
 
 /** A table of tenant_id, run_id and task. `tasks`: an SQL array of their numbers; left out: all. */
 export const liveTaskRuns = (tenant: string, workflowRun: string, tasks?: string): string => {
+  const named = (table: string) => (tasks === undefined ? '' : ` AND ${table}.task = ANY (${tasks})`)
   const its = (table: string) => `
       SELECT id FROM belfry.${table}
-      WHERE tenant_id = ${tenant} AND workflow_run_id = ${workflowRun}${tasks === undefined ? '' : ` AND ${table}.task = ANY (${tasks})`}`
+      WHERE tenant_id = ${tenant} AND workflow_run_id = ${workflowRun}${named(table)}`
   return `
     SELECT alive.tenant_id, alive.run_id, alive.task
     FROM (${its('run')}

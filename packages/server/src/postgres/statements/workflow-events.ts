@@ -13,7 +13,7 @@ ON CONFLICT (tenant_id, name, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id`,
 )
 
-/** With the runs that it began, as far as they are on record, [id, name of the workflow], and who refused it. */
+/** With who refused it, and the runs that it began, as far as they are on record: [id, workflow]. */
 export const findEvent = statement<
   { id: string; refused: unknown; runs: readonly (readonly [string, string])[] },
   [name: string, key: string]

@@ -66,7 +66,8 @@ export const mendWorkflowRuns = statement<MendedRow, [afterId: string, limit: nu
   'workflow_mend_runs',
   `
 WITH page AS MATERIALIZED (
-  SELECT workflow_run_id, tenant_id, states, waits, stop, waits OR (gate IS NOT NULL AND admitted_at IS NULL) AS held
+  SELECT workflow_run_id, tenant_id, states, waits, stop,
+         waits OR (gate IS NOT NULL AND admitted_at IS NULL) AS held
   FROM belfry.workflow_progress WHERE workflow_run_id > $1 ORDER BY workflow_run_id LIMIT $2
 ), told AS (
   INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind)

@@ -1,6 +1,6 @@
 /**
- * Lists of workflow runs of one tenant, newest first. Each looks at no more than `look` of them, or of them in
- * each place: what is wanted may be rare, and the history long. `looked_to` says where it ended early.
+ * Lists of workflow runs of one tenant, newest first. Each looks at no more than `look` of them, or of them
+ * in each place: what is wanted may be rare, and the history long. `looked_to` says where it ended early.
  */
 import { byIndex, statement } from '../statement.ts'
 import type { Walk } from './runs.ts'
@@ -79,7 +79,8 @@ export const listWorkflowRunsInStates = statement<
   'workflow_run_list_states',
   `
 WITH looked AS MATERIALIZED (
-  (SELECT 'alive' AS place, workflow_run_id AS id, CASE WHEN ${queued} THEN 'pending' ELSE 'running' END AS state
+  (SELECT 'alive' AS place, workflow_run_id AS id,
+          CASE WHEN ${queued} THEN 'pending' ELSE 'running' END AS state
    FROM belfry.workflow_progress
    WHERE tenant_id = belfry.tenant_id() AND workflow_run_id >= $1 AND workflow_run_id < $2 AND version > 0
      AND cardinality($7::text[]) > 0
