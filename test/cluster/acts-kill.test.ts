@@ -151,10 +151,9 @@ async function killIn(arena: Arena, act: Act, step: (typeof steps)[number]): Pro
     `${what}: the workflow run after it`,
     30_000,
   )
-  for (const task of await tasksOf(arena, id)) {
-    const wanted = act.runs[task.id]
-    if (wanted !== undefined) expect([what, task.id, task.runs]).toEqual([what, task.id, wanted])
-  }
+  const tasks = await tasksOf(arena, id)
+  const counted = tasks.filter((task) => task.id in act.runs).map((task) => [task.id, task.runs] as const)
+  expect(Object.fromEntries(counted), what).toEqual(act.runs)
   if (act.after.state === 'running') await arena.call(keeper(arena), 'POST', `${path}/cancel`, {})
 }
 
