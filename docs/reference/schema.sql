@@ -30,6 +30,13 @@
 --   0025_workflow_waits
 --   0026_triggers_and_dependencies
 --   0027_self_skip
+--   0028_nodes
+--   0029_outgoing_events
+--   0030_ends_of_tasks
+--   0031_workflow_run_states
+--   0032_workflow_turns
+--   0033_run_looks
+--   0034_outgoing_event_indexes
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -40,6 +47,24 @@ GRANT USAGE ON SCHEMA belfry TO PUBLIC;
 GRANT USAGE ON SCHEMA belfry TO belfry_app;
 GRANT USAGE ON SCHEMA belfry TO belfry_engine;
 GRANT USAGE ON SCHEMA belfry TO belfry_platform;
+
+CREATE OR REPLACE FUNCTION belfry.claimed_details(of_tenant uuid, run_ids uuid[], OUT detailed_ids text, OUT due_at_ms text, OUT inputs json, OUT plans json)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+BEGIN
+  SELECT array_agg(run.id)::text, array_agg(date_part('epoch', run.due_at) * 1000)::text, json_agg(run.input),
+    json_agg(json_build_array(run.id, date_part('epoch', run.scheduled_for) * 1000,
+      CASE WHEN run.source = 'backfill' THEN run.schedule_id END
+    )) FILTER (WHERE run.scheduled_for IS NOT NULL OR run.source = 'backfill')
+  INTO detailed_ids, due_at_ms, inputs, plans
+  FROM belfry.run
+  WHERE run.tenant_id = of_tenant AND run.id = ANY (run_ids)
+    -- for the partitions, of which a list rules out none
+    AND run.id >= run_ids[1] AND run.id <= run_ids[cardinality(run_ids)];
+END $function$
+;
 
 CREATE OR REPLACE FUNCTION belfry.day_is_alive(parent text, day date)
  RETURNS boolean
@@ -132,6 +157,29 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION belfry.end_of(of_run uuid)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+BEGIN
+  RETURN (SELECT max(attempt.run_state) FROM belfry.attempt WHERE attempt.run_id = of_run);
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.ends_of(of_runs uuid[])
+ RETURNS TABLE(run_id uuid, run_state text)
+ LANGUAGE plpgsql
+ STABLE STRICT
+AS $function$
+BEGIN
+  RETURN QUERY SELECT attempt.run_id, max(attempt.run_state) FROM belfry.attempt
+  WHERE attempt.run_id = ANY (of_runs) AND attempt.run_state IS NOT NULL
+    AND attempt.run_id >= of_runs[1] AND attempt.run_id <= of_runs[cardinality(of_runs)]
+  GROUP BY attempt.run_id;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION belfry.free_slots(runs uuid[])
  RETURNS void
  LANGUAGE plpgsql
@@ -188,6 +236,16 @@ CREATE OR REPLACE FUNCTION belfry.host_of(definition jsonb)
 RETURN lower("substring"((definition #>> '{handler,url}'::text[]), '^[hH][tT][tT][pP][sS]?://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]+)'::text))
 ;
 
+CREATE OR REPLACE FUNCTION belfry.input_of(of_tenant uuid, run_id uuid)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+BEGIN
+  RETURN (SELECT run.input FROM belfry.run WHERE run.tenant_id = of_tenant AND run.id = run_id);
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION belfry.job_limited(job belfry.job)
  RETURNS boolean
  LANGUAGE sql
@@ -209,7 +267,7 @@ CREATE OR REPLACE FUNCTION belfry.key_hash(input jsonb, path text)
 RETURN (SELECT COALESCE("left"(encode(sha256(convert_to(CASE jsonb_typeof(pointed.value) WHEN 'string'::text THEN (pointed.value #>> '{}'::text[]) WHEN 'null'::text THEN NULL::text ELSE (''::text || (pointed.value)::text) END, 'UTF8'::name)), 'hex'::text), 32), ''::text) AS "coalesce" FROM (SELECT CASE WHEN starts_with(key_hash.path, '/'::text) THEN (key_hash.input #> string_to_array(replace(replace(replace(substr(key_hash.path, 2), '/'::text, ''::text), '~1'::text, '/'::text), '~0'::text, '~'::text), ''::text)) ELSE (key_hash.input -> key_hash.path) END AS value) pointed)
 ;
 
-CREATE OR REPLACE FUNCTION belfry.let_followers_go(ended uuid[])
+CREATE OR REPLACE FUNCTION belfry.let_followers_go(ended uuid[], ended_as text DEFAULT ''::text)
  RETURNS smallint[]
  LANGUAGE plpgsql
  STRICT
@@ -225,8 +283,10 @@ BEGIN
     RETURNING shard
   )
   SELECT array_agg(DISTINCT shard) INTO shards FROM let_go;
-  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
-  SELECT workflow_run_id, tenant_id, 'end', run_id FROM belfry.task_run WHERE run_id = ANY (ended);
+  INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_ids, run_state)
+  SELECT workflow_run_id, tenant_id, 'end', array_agg(run_id), nullif(ended_as, '')
+  FROM belfry.task_run WHERE run_id = ANY (ended)
+  GROUP BY workflow_run_id, tenant_id;
   IF FOUND THEN
     shards := array_append(shards, (-1)::smallint);
   END IF;
@@ -306,6 +366,17 @@ AS $function$
   SELECT day FROM wanted
   WHERE day NOT IN (SELECT day FROM made WHERE tables = 5)
   GROUP BY day ORDER BY min(urgency), day LIMIT most
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.note_workflow_run_end()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  NEW.ended_in := (pg_current_xact_id()::text)::bigint;
+  RETURN NEW;
+END
 $function$
 ;
 
@@ -389,6 +460,16 @@ BEGIN ATOMIC
 END
 ;
 
+CREATE OR REPLACE FUNCTION belfry.run_of(of_tenant uuid, run_id uuid)
+ RETURNS SETOF belfry.run
+ LANGUAGE plpgsql
+ STABLE ROWS 1
+AS $function$
+BEGIN
+  RETURN QUERY SELECT * FROM belfry.run WHERE run.tenant_id = of_tenant AND run.id = run_id;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION belfry.service_of(the_queue text, OUT servers double precision, OUT functions double precision)
  RETURNS record
  LANGUAGE sql
@@ -458,22 +539,29 @@ BEGIN ATOMIC
 END
 ;
 
+GRANT EXECUTE ON FUNCTION belfry.claimed_details(uuid,uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.drop_partitions(date) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.end_of(uuid) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.ends_of(uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_app;
 GRANT EXECUTE ON FUNCTION belfry.free_slots(uuid[]) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.gate_of(uuid,text,jsonb) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.hold_limits(uuid,boolean) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.host_of(jsonb) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.input_of(uuid,uuid) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.job_limited(belfry.job) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.job_limits_itself(belfry.job) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.key_hash(jsonb,text) TO PUBLIC;
-GRANT EXECUTE ON FUNCTION belfry.let_followers_go(uuid[]) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.let_followers_go(uuid[],text) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.make_partitions(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.missing_days(date,integer,date,integer) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.note_workflow_run_end() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.now() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.prune_default(date,integer) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.read_limits() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.request_regate(uuid) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.run_of(uuid,uuid) TO belfry_app;
+GRANT EXECUTE ON FUNCTION belfry.run_of(uuid,uuid) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.service_of(text) TO belfry_app;
 GRANT EXECUTE ON FUNCTION belfry.shard_of(uuid) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.tell_dependents(uuid[]) TO belfry_app;
@@ -533,6 +621,7 @@ CREATE TABLE belfry.attempt (
   response text,
   response_truncated boolean NOT NULL DEFAULT false,
   result jsonb,
+  ended_in bigint DEFAULT ((pg_current_xact_id())::text)::bigint,
   CONSTRAINT attempt_pkey PRIMARY KEY (run_id, number),
   CONSTRAINT attempt_check CHECK (((run_state IS NULL) <> (retry_at IS NULL))),
   CONSTRAINT attempt_expired_number CHECK (((outcome <> 'expired'::text) OR (number = 0))),
@@ -541,6 +630,7 @@ CREATE TABLE belfry.attempt (
   CONSTRAINT attempt_reason_check CHECK ((reason = ANY (ARRAY['attempts_exhausted'::text, 'not_retryable'::text, 'outcome_unknown'::text, 'quarantined'::text, 'canceled_by_request'::text, 'canceled_by_handler'::text, 'overlap'::text, 'deadline_exceeded'::text, 'expired'::text, 'concurrency_limit'::text, 'replaced'::text, 'dependency_failed'::text, 'dependency_skipped'::text, 'skipped_by_handler'::text]))),
   CONSTRAINT attempt_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text, 'upstream_failed'::text])))
 ) PARTITION BY RANGE (run_id);
+CREATE INDEX attempt_ended_in ON ONLY belfry.attempt USING brin (ended_in) WITH (pages_per_range='16', autosummarize='on');
 CREATE INDEX attempt_not_succeeded ON ONLY belfry.attempt USING btree (tenant_id, run_state, run_id) WHERE ((run_state IS NOT NULL) AND (run_state <> 'succeeded'::text));
 ALTER TABLE belfry.attempt ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.attempt TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
@@ -673,8 +763,10 @@ CREATE INDEX claim_tenant ON belfry.claim USING btree (tenant_id);
 ALTER TABLE belfry.claim ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.claim FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.claim TO belfry_engine USING (true) WITH CHECK (true);
+CREATE POLICY platform ON belfry.claim FOR SELECT TO belfry_platform USING (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.claim TO belfry_engine;
 GRANT SELECT ON belfry.claim TO belfry_app;
+GRANT SELECT (session_id, run_ids) ON belfry.claim TO belfry_platform;
 
 CREATE TABLE belfry.dead_letter (
   run_id uuid NOT NULL,
@@ -768,8 +860,10 @@ ALTER TABLE belfry.delayed ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.delayed TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.delayed TO belfry_engine USING (true) WITH CHECK (true);
 CREATE POLICY owner ON belfry.delayed FOR SELECT TO CURRENT_USER USING (true);
+CREATE POLICY platform ON belfry.delayed FOR SELECT TO belfry_platform USING (true);
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_app;
 GRANT DELETE, INSERT, SELECT ON belfry.delayed TO belfry_engine;
+GRANT SELECT (due_at, shard) ON belfry.delayed TO belfry_platform;
 GRANT UPDATE (due_at, after_run_id, followed, gathers, depends_rule) ON belfry.delayed TO belfry_engine;
 GRANT UPDATE (due_at, after_run_id, followed, start_by, run_deadline) ON belfry.delayed TO belfry_app;
 
@@ -813,6 +907,7 @@ CREATE TABLE belfry.event (
   key text,
   workflow_run_ids uuid[] NOT NULL DEFAULT '{}'::uuid[],
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  refused jsonb NOT NULL DEFAULT '[]'::jsonb,
   CONSTRAINT event_pkey PRIMARY KEY (id),
   CONSTRAINT event_key_check CHECK (((length(key) >= 1) AND (length(key) <= 256))),
   CONSTRAINT event_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128)))
@@ -823,7 +918,7 @@ CREATE POLICY app ON belfry.event TO belfry_app USING ((tenant_id = belfry.tenan
 CREATE POLICY engine ON belfry.event TO belfry_engine USING (true);
 GRANT DELETE, SELECT ON belfry.event TO belfry_engine;
 GRANT INSERT, SELECT ON belfry.event TO belfry_app;
-GRANT UPDATE (key, workflow_run_ids) ON belfry.event TO belfry_app;
+GRANT UPDATE (key, workflow_run_ids, refused) ON belfry.event TO belfry_app;
 
 CREATE TABLE belfry.extra_run (
   tenant_id uuid NOT NULL,
@@ -996,6 +1091,28 @@ CREATE TABLE belfry.migration (
 );
 GRANT SELECT ON belfry.migration TO PUBLIC;
 
+CREATE TABLE belfry.node (
+  id uuid NOT NULL,
+  host text NOT NULL,
+  version text NOT NULL,
+  roles text[] NOT NULL,
+  started_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  reported_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  expires_at timestamp with time zone NOT NULL,
+  skew_ms double precision,
+  skew_error_ms double precision,
+  lag_ms double precision,
+  worker_queues text[],
+  worker_slots integer,
+  worker_busy integer,
+  parts jsonb NOT NULL,
+  CONSTRAINT node_pkey PRIMARY KEY (id),
+  CONSTRAINT node_check CHECK ((((worker_queues IS NULL) = (worker_slots IS NULL)) AND ((worker_slots IS NULL) = (worker_busy IS NULL))))
+) WITH (fillfactor=50);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.node TO belfry_engine;
+GRANT SELECT ON belfry.node TO belfry_platform;
+GRANT SELECT (expires_at, worker_queues, worker_slots) ON belfry.node TO belfry_app;
+
 CREATE TABLE belfry.occurrence (
   schedule_id uuid NOT NULL,
   scheduled_for timestamp with time zone NOT NULL,
@@ -1024,6 +1141,15 @@ CREATE TABLE belfry.occurrence_default PARTITION OF belfry.occurrence DEFAULT;
 ALTER TABLE belfry.occurrence_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY owner ON belfry.occurrence_default TO CURRENT_USER USING (true) WITH CHECK (true);
 
+CREATE TABLE belfry.outgoing_position (
+  name text NOT NULL,
+  number bigint NOT NULL,
+  key text NOT NULL DEFAULT ''::text,
+  noted_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT outgoing_position_pkey PRIMARY KEY (name)
+) WITH (fillfactor=50);
+GRANT INSERT, SELECT, UPDATE ON belfry.outgoing_position TO belfry_engine;
+
 CREATE TABLE belfry.pool (
   id uuid NOT NULL,
   tenant_id uuid NOT NULL,
@@ -1048,6 +1174,25 @@ CREATE POLICY app ON belfry.pool TO belfry_app USING ((tenant_id = belfry.tenant
 CREATE POLICY engine ON belfry.pool TO belfry_engine USING (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.pool TO belfry_app;
 GRANT SELECT ON belfry.pool TO belfry_engine;
+
+CREATE TABLE belfry.queue_pace (
+  tenant_id uuid NOT NULL,
+  queue text NOT NULL,
+  kind text NOT NULL,
+  attempts double precision NOT NULL,
+  busy_ms double precision NOT NULL,
+  noted_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT queue_pace_pkey PRIMARY KEY (queue, kind, tenant_id),
+  CONSTRAINT queue_pace_kind_check CHECK ((kind = ANY (ARRAY['servers'::text, 'functions'::text])))
+) WITH (fillfactor=50);
+CREATE INDEX queue_pace_noted ON belfry.queue_pace USING btree (noted_at);
+ALTER TABLE belfry.queue_pace ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.queue_pace FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.queue_pace TO belfry_engine USING (true) WITH CHECK (true);
+CREATE POLICY platform ON belfry.queue_pace FOR SELECT TO belfry_platform USING (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.queue_pace TO belfry_engine;
+GRANT SELECT ON belfry.queue_pace TO belfry_app;
+GRANT SELECT ON belfry.queue_pace TO belfry_platform;
 
 CREATE TABLE belfry.queue_pause (
   tenant_id uuid NOT NULL,
@@ -1121,8 +1266,10 @@ ALTER TABLE belfry.ready ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.ready TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.ready TO belfry_engine USING (true) WITH CHECK (true);
 CREATE POLICY owner ON belfry.ready FOR SELECT TO CURRENT_USER USING (true);
+CREATE POLICY platform ON belfry.ready FOR SELECT TO belfry_platform USING (true);
 GRANT DELETE, INSERT, SELECT ON belfry.ready TO belfry_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.ready TO belfry_engine;
+GRANT SELECT (run_id, tenant_id, queue, handler, tag, available_at, session_id, claimed_at, gate, settled_by) ON belfry.ready TO belfry_platform;
 GRANT UPDATE (cancel_requested_at, followed, cancel_reason) ON belfry.ready TO belfry_app;
 
 CREATE TABLE belfry.regate (
@@ -1334,6 +1481,7 @@ CREATE TABLE belfry.scheduler_node (
   CONSTRAINT scheduler_node_pkey PRIMARY KEY (id)
 );
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.scheduler_node TO belfry_engine;
+GRANT SELECT ON belfry.scheduler_node TO belfry_platform;
 
 CREATE TABLE belfry.session (
   id uuid NOT NULL,
@@ -1364,6 +1512,7 @@ CREATE TABLE belfry.shard_term (
   CONSTRAINT shard_term_pkey PRIMARY KEY (shard),
   CONSTRAINT shard_term_shard_check CHECK (((shard >= 0) AND (shard <= 63)))
 ) WITH (fillfactor=50);
+GRANT SELECT ON belfry.shard_term TO belfry_platform;
 GRANT SELECT, UPDATE ON belfry.shard_term TO belfry_engine;
 
 CREATE TABLE belfry.slot (
@@ -1393,7 +1542,6 @@ CREATE TABLE belfry.task_run (
   item integer,
   CONSTRAINT task_run_pkey PRIMARY KEY (run_id)
 );
-CREATE INDEX task_run_of ON belfry.task_run USING btree (workflow_run_id, task);
 ALTER TABLE belfry.task_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.task_run TO belfry_app USING ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.task_run TO belfry_engine USING (true) WITH CHECK (true);
@@ -1479,8 +1627,10 @@ CREATE INDEX timer_due ON belfry.timer USING btree (shard, due_at, schedule_id);
 ALTER TABLE belfry.timer ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.timer TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.timer TO belfry_engine USING (true) WITH CHECK (true);
+CREATE POLICY platform ON belfry.timer FOR SELECT TO belfry_platform USING (true);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.timer TO belfry_app;
 GRANT DELETE, SELECT, UPDATE ON belfry.timer TO belfry_engine;
+GRANT SELECT (due_at, shard) ON belfry.timer TO belfry_platform;
 
 CREATE TABLE belfry.workflow (
   id uuid NOT NULL,
@@ -1513,8 +1663,11 @@ CREATE TABLE belfry.workflow_event (
   tenant_id uuid NOT NULL,
   kind text NOT NULL,
   run_id uuid,
-  CONSTRAINT workflow_event_check CHECK (((kind = 'end'::text) = (run_id IS NOT NULL))),
-  CONSTRAINT workflow_event_kind_check CHECK ((kind = ANY (ARRAY['begin'::text, 'end'::text, 'cancel'::text, 'signal'::text])))
+  run_ids uuid[],
+  run_state text,
+  CONSTRAINT workflow_event_check CHECK ((((kind = 'end'::text) = (num_nonnulls(run_id, run_ids) = 1)) AND ((kind = 'end'::text) OR (num_nonnulls(run_id, run_ids, run_state) = 0)))),
+  CONSTRAINT workflow_event_kind_check CHECK ((kind = ANY (ARRAY['begin'::text, 'end'::text, 'cancel'::text, 'signal'::text]))),
+  CONSTRAINT workflow_event_run_state_check CHECK ((run_state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text])))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000);
 CREATE INDEX workflow_event_begin ON belfry.workflow_event USING btree (at) WHERE (kind = 'begin'::text);
 CREATE INDEX workflow_event_next ON belfry.workflow_event USING btree (at) WHERE (kind <> 'begin'::text);
@@ -1550,6 +1703,7 @@ CREATE TABLE belfry.workflow_progress (
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000);
 CREATE INDEX workflow_progress_admitted ON belfry.workflow_progress USING btree (gate, workflow_run_id) WHERE ((gate IS NOT NULL) AND (admitted_at IS NOT NULL));
 CREATE INDEX workflow_progress_deadline ON belfry.workflow_progress USING btree (deadline) WHERE (deadline IS NOT NULL);
+CREATE INDEX workflow_progress_list ON belfry.workflow_progress USING btree (tenant_id, workflow_run_id) WHERE (version > 0);
 CREATE INDEX workflow_progress_queue ON belfry.workflow_progress USING btree (gate, COALESCE((priority)::integer, 0) DESC, workflow_run_id) WHERE ((gate IS NOT NULL) AND (admitted_at IS NULL));
 CREATE INDEX workflow_progress_schedule ON belfry.workflow_progress USING btree (schedule_id, workflow_run_id) WHERE (schedule_id IS NOT NULL);
 ALTER TABLE belfry.workflow_progress ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -1559,7 +1713,7 @@ CREATE POLICY owner ON belfry.workflow_progress FOR SELECT TO CURRENT_USER USING
 GRANT DELETE, INSERT, SELECT ON belfry.workflow_progress TO belfry_app;
 GRANT DELETE, INSERT, SELECT ON belfry.workflow_progress TO belfry_engine;
 GRANT UPDATE (states, items, notes, turn, stop, deadline, admitted_at, waits) ON belfry.workflow_progress TO belfry_engine;
-GRANT UPDATE (version, states, items, notes, turn, stop, deadline, waits) ON belfry.workflow_progress TO belfry_app;
+GRANT UPDATE (version, states, items, notes, turn, stop, deadline, admitted_at, timeout_ms, waits) ON belfry.workflow_progress TO belfry_app;
 
 CREATE TABLE belfry.workflow_run (
   id uuid NOT NULL,
@@ -1591,6 +1745,7 @@ CREATE TABLE belfry.workflow_run (
   interval_end timestamp with time zone,
   cause_id uuid,
   chain smallint NOT NULL DEFAULT 0,
+  ended_in bigint,
   CONSTRAINT workflow_run_pkey PRIMARY KEY (id),
   CONSTRAINT workflow_run_check CHECK (((state IS NULL) = (ended_at IS NULL))),
   CONSTRAINT workflow_run_priority_check CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
@@ -1599,9 +1754,12 @@ CREATE TABLE belfry.workflow_run (
   CONSTRAINT workflow_run_state_check CHECK ((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text, 'skipped'::text]))),
   CONSTRAINT workflow_run_stop_check CHECK ((stop = ANY (ARRAY['canceled'::text, 'timed_out'::text, 'failed_fast'::text])))
 ) PARTITION BY RANGE (id);
+CREATE INDEX workflow_run_ended_in ON ONLY belfry.workflow_run USING brin (ended_in) WITH (pages_per_range='16', autosummarize='on');
 CREATE INDEX workflow_run_of ON ONLY belfry.workflow_run USING btree (tenant_id, workflow_id, id);
 CREATE INDEX workflow_run_schedule ON ONLY belfry.workflow_run USING btree (tenant_id, schedule_id, id) WHERE (schedule_id IS NOT NULL);
+CREATE INDEX workflow_run_state ON ONLY belfry.workflow_run USING btree (tenant_id, state, id) WHERE (state IS NOT NULL);
 CREATE UNIQUE INDEX workflow_run_list ON ONLY belfry.workflow_run USING btree (tenant_id, id);
+CREATE TRIGGER note_end BEFORE UPDATE OF state ON belfry.workflow_run FOR EACH ROW WHEN (((new.state IS NOT NULL) AND (old.state IS DISTINCT FROM new.state))) EXECUTE FUNCTION belfry.note_workflow_run_end();
 ALTER TABLE belfry.workflow_run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app ON belfry.workflow_run TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
 CREATE POLICY engine ON belfry.workflow_run TO belfry_engine USING (true) WITH CHECK (true);

@@ -3,6 +3,8 @@
 // type.
 import { accessSync } from 'node:fs'
 import { type Service, services } from '../../test/support/services.ts'
+import { fetchKafka } from './fetch-kafka.ts'
+import { fetchMoto } from './fetch-moto.ts'
 import { runStep } from './steps.ts'
 
 function hasApt(): boolean {
@@ -28,17 +30,17 @@ async function install(packages: readonly string[]): Promise<void> {
 
 /** Installs what is missing where that is possible and returns what is missing still. */
 export async function prepareServices(): Promise<readonly Service[]> {
-  const wanted = missing()
-  if (wanted.length > 0 && hasApt() && process.getuid?.() === 0) {
-    await install([...new Set(wanted.flatMap((service) => service.aptPackages))])
-  }
+  const packages = [...new Set(missing().flatMap((service) => service.aptPackages))]
+  if (packages.length > 0 && hasApt() && process.getuid?.() === 0) await install(packages)
+  if (missing().some(({ name }) => name === 'kafka')) await fetchKafka()
+  if (missing().some(({ name }) => name === 'moto')) await fetchMoto()
   return missing()
 }
 
 /** One line a suite that the machine cannot run, with the command that would change that. */
 export function describeLeftOut(service: Service): string {
-  const command = hasApt() ? `sudo apt-get install ${service.aptPackages.join(' ')}` : service.elsewhere
-  return service.suites
-    .map((suite) => `  ${suite}: needs ${service.name}, ${service.purpose}. Install it: ${command}`)
-    .join('\n')
+  const { name, purpose, aptPackages, elsewhere } = service
+  const byApt = hasApt() && aptPackages.length > 0
+  const command = byApt ? `sudo apt-get install ${aptPackages.join(' ')}` : elsewhere
+  return service.suites.map((suite) => `  ${suite}: needs ${name}, ${purpose}. Get it: ${command}`).join('\n')
 }

@@ -7,6 +7,7 @@ import { commandTable } from '../../packages/cli/src/command-table.ts'
 import { referencePage } from '../../packages/cli/src/reference.ts'
 import { renderConfiguration } from '../../packages/server/src/config/render.ts'
 import { type MetricRow, metricTable } from '../../packages/server/src/telemetry/metric-table.ts'
+import { renderCloudEvents } from './cloud-events-page.ts'
 import { renderOpenApi } from './openapi.ts'
 import { renderRunStates } from './run-states-page.ts'
 import { renderTriggerRules } from './trigger-rules-page.ts'
@@ -79,6 +80,7 @@ ${table.join('\n')}
 
 export const referencePages: readonly ReferencePage[] = [
   { file: 'docs/reference/cli.md', render: () => referencePage(commandTable) },
+  { file: 'docs/reference/cloud-events.md', render: renderCloudEvents },
   { file: 'docs/reference/configuration.md', render: () => `${generated}\n\n${renderConfiguration()}` },
   { file: 'docs/reference/errors.md', render: renderErrors },
   { file: 'docs/reference/metrics.md', render: renderMetrics },

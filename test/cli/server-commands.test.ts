@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BelfryError } from '@belfry/contract'
-import { loadConfig, type RunDevOptions, type RunServerOptions } from '@belfry/server'
+import { loadConfig, type RunDevOptions, type RunServerOptions, secretSettings } from '@belfry/server'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { contextFile, readContexts } from '../../packages/cli/src/contexts.ts'
 import type { ServerModule } from '../../packages/cli/src/server-module.ts'
@@ -36,6 +36,7 @@ async function run(
       options.onReady?.({ url: 'http://127.0.0.1:4680', apiKey: 'blf_admin_key' })
       return undefined
     },
+    secretSettings,
     ...module,
   }
   const result = await runAlone(argv, {
@@ -112,20 +113,27 @@ describe('server', () => {
     expect((await readContexts(file())).contexts['production']?.apiKey).toBe('blf_admin_key')
   })
 
-  it('takes no password by a flag', async () => {
-    const { code, err, calls } = await run([
-      'server',
-      'start',
-      '--set',
-      'databaseUrl=postgres://u:hunter2@db/x',
-    ])
+  it.each([
+    'databaseUrl=postgres://u:hunter2@db/x',
+    'databaseReadUrl=postgres://u:hunter2@a:1,b:2/x',
+    'redisUrl=redis://u:hunter2@redis',
+    'sqsSecretAccessKey=hunter2',
+    'sqsSessionToken=hunter2',
+  ])('takes no password by a flag: %s', async (setting) => {
+    const { code, err, calls } = await run(['server', 'start', '--set', setting])
     expect({ code, server: calls.server }).toEqual({ code: 2, server: undefined })
     expect(err).not.toContain('hunter2')
   })
 })
 
 describe('config, read by the real server', () => {
-  const env = { DATABASE_URL: 'postgres://u:hunter2@db/x?password=hunter3' }
+  const env = {
+    DATABASE_URL: 'postgres://u:hunter2@db/x?password=hunter3',
+    DATABASE_READ_URL: 'postgres://u:hunter2@a:1,b:2/x?password=hunter3',
+    SQS_QUEUE_URL: 'https://sqs.eu-west-1.amazonaws.com/123456789012/belfry',
+    BELFRY_SQS_ACCESS_KEY_ID: 'AKIAEXAMPLE',
+    BELFRY_SQS_SECRET_ACCESS_KEY: 'hunter3',
+  }
   const module = { loadConfig }
 
   it('shows each setting and its source, without passwords', async () => {

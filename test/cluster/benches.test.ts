@@ -66,6 +66,16 @@ describe('benches on Postgres alone', () => {
   })
 })
 
+describeNeeding('kafka', 'benches with Kafka', () => {
+  it('compares runs that are announced with those that are not', async () => {
+    expect(await lastLine('carrier')).toMatchObject({
+      runsPerSecond: figure,
+      ratio: { postgres: figure },
+      singleMs: { postgres: figure, kafka: figure },
+    })
+  })
+})
+
 describeNeeding('redis', 'benches beside BullMQ', () => {
   it('compares the throughput', async () => {
     const ratio = { 'graphile-worker': figure, 'pg-boss': figure, bullmq: figure }

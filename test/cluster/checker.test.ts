@@ -143,6 +143,15 @@ const faults: readonly Fault[] = [
     named: [`${where(least)} has two attempts under one lease epoch`],
   },
   {
+    kind: 'a result that was applied with an old epoch',
+    async commit({ sql }) {
+      await forget(sql, 'attempt', 'run_id', least.runId)
+      await attempt(sql, least.runId, 1, { outcome: 'lost', epoch: 2 })
+      await attempt(sql, least.runId, 2, { ...success, epoch: 1 })
+    },
+    named: [`${where(least)} ended under epoch 1, after epoch 2 was given out`],
+  },
+  {
     kind: 'a run that failed',
     commit: async ({ sql }) => {
       await forget(sql, 'attempt', 'run_id', least.runId)
@@ -158,7 +167,7 @@ const faults: readonly Fault[] = [
   {
     kind: 'several idempotency keys for one run',
     commit: async ({ sql, calls }) => {
-      await attempt(sql, least.runId, 2, { outcome: 'lost' })
+      await attempt(sql, least.runId, 2, { outcome: 'lost', epoch: 0 })
       calls.push(call(least.runId, 'another key'))
     },
     named: [`${where(least)} came with several keys`],
@@ -166,7 +175,7 @@ const faults: readonly Fault[] = [
   {
     kind: 'an at-most-once run that was called twice, even with an attempt to explain it',
     commit: async ({ sql, calls }) => {
-      await attempt(sql, most.runId, 2, { outcome: 'lost' })
+      await attempt(sql, most.runId, 2, { outcome: 'lost', epoch: 0 })
       calls.push(call(most.runId))
     },
     named: [`${where(most)} is at most once and was called 2 times`],
@@ -210,7 +219,7 @@ describe('the checker', () => {
     const { sql } = await openWorld()
     const { calls } = await goodWorld(sql)
     expect(await check({ sql, calls })).toEqual([])
-    await attempt(sql, least.runId, 2, { outcome: 'lost' })
+    await attempt(sql, least.runId, 2, { outcome: 'lost', epoch: 0 })
     expect(await check({ sql, calls: [...calls, call(least.runId)] })).toEqual([])
   })
 

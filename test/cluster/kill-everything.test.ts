@@ -12,7 +12,7 @@ import type { Arena } from './support/arena.ts'
 import { findFaults } from './support/checker.ts'
 import type { RecordedCall } from './support/ledger.ts'
 import { parseLine } from './support/node-process.ts'
-import { actAt, firstTime, killAndRestart, plan, settleMs, windowMs } from './support/planned-times.ts'
+import { actAt, killAndRestart, plan, settleMs, windowMs } from './support/planned-times.ts'
 import { untilQuiet } from './support/quiet.ts'
 import { eventually } from '../support/running.ts'
 
@@ -29,13 +29,11 @@ async function wreak(arena: Arena, firstMs: number): Promise<void> {
   ])
 }
 
-it('loses nothing while every process and Postgres are killed in turn', { timeout: 300_000 }, async () => {
+it('loses nothing while every process and Postgres are killed in turn', { timeout: 480_000 }, async () => {
   const arena = await harness.open()
   for (const name of ['a', 'b', 'c']) await arena.start(name)
-  const firstMs = firstTime()
-  const { expected, atMostOnce } = await plan(arena.client(), `${arena.ledger.url}/work`, firstMs)
+  const { firstMs, expected, atMostOnce } = await plan(arena.client(), `${arena.ledger.url}/work`)
   expect(expected.flatMap((each) => each.times)).toHaveLength(2_000)
-  expect(Date.now(), 'the plan must be in place before its first time').toBeLessThan(firstMs)
 
   await wreak(arena, firstMs)
   const sql = await untilQuiet(arena, firstMs + windowMs + settleMs)
@@ -102,9 +100,11 @@ async function stopBusy(arena: Arena, name: string): Promise<void> {
   const node = arena.nodes.get(name)
   const started = node?.log.map(parseLine).findLast((line) => line?.['event'] === 'session_started')
   const held = 'SELECT FROM belfry.ready WHERE session_id = $1'
+  const holds = async () => (await arena.rows(held, [started?.['sessionId']])).length > 0
   const isCaught = async (): Promise<boolean> => {
+    if (!(await holds())) return false
     node?.signal('SIGSTOP')
-    if ((await arena.rows(held, [started?.['sessionId']])).length > 0) return true
+    if (await holds()) return true
     node?.signal('SIGCONT')
     return false
   }
@@ -122,6 +122,7 @@ it('never lets more through than a limit allows while workers and gatekeepers ar
   const { calls } = arena.ledger
   const lanes = (): Map<string, RecordedCall[]> => Map.groupBy(calls, ({ runId }) => laneOf.get(runId) ?? '')
 
+  let before = 0
   for (const [after, name] of [
     [40, 'a'],
     [80, 'keeper'],
@@ -131,9 +132,10 @@ it('never lets more through than a limit allows while workers and gatekeepers ar
     if (name !== 'keeper') await stopBusy(arena, name)
     arena.nodes.get(name)?.signal('SIGKILL')
     await arena.nodes.get(name)?.ended
+    // the other worker goes on meanwhile, and a start takes long where much else runs
+    before = calls.length
     await begin(name)
   }
-  const before = calls.length
   const alive = 'SELECT FROM belfry.ready UNION ALL SELECT FROM belfry.delayed'
   await eventually(async () => (await arena.rows(alive)).length === 0, 'all have ended', 120_000)
 

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { createRedisHints } from '../../packages/server/src/adapters/redis/redis-hints.ts'
 import { createRedisLink } from '../../packages/server/src/adapters/redis/redis-link.ts'
 import { createLocalHints } from '../../packages/server/src/engine/local-hints.ts'
+import { hintsOfSilence } from '../../packages/server/src/engine/missed-hints.ts'
 import type { Hint } from '../../packages/server/src/ports/hints.ts'
 import { describeNeeding } from '../support/needs.ts'
 import { realClock, realRandom } from '../support/real-clock.ts'
@@ -50,14 +51,16 @@ describeNeeding('redis', 'hints over Redis', (program) => {
       prefix: 'belfry',
     })
     const heard: Hint[] = []
-    hints.subscribe((hint) => heard.push(hint))
+    const found: Hint[] = []
+    // what it tells itself when it begins to listen is told apart
+    hints.subscribe((hint) => (hintsOfSilence.includes(hint) ? found : heard).push(hint))
     hints.start()
     await redis.start()
     undo.push(
       () => redis.close(),
       () => hints.close(),
     )
-    return { hints, heard, redis, otherwise, local }
+    return { hints, heard, found, redis, otherwise, local }
   }
   const listening = (count: number) =>
     eventually(
@@ -101,6 +104,10 @@ describeNeeding('redis', 'hints over Redis', (program) => {
     await listening(2)
     a.hints.publish(ready)
     await eventually(() => b.heard.length > 1, 'the other hears it again')
+    const thrice = [1, 2, 3].flatMap(() => hintsOfSilence)
+    expect(b.found, 'it looks everywhere as it begins to listen, hears no more, and listens again').toEqual(
+      thrice,
+    )
   })
 
   it('that say nothing are passed over', async () => {

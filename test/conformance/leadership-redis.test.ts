@@ -3,6 +3,7 @@
 import { expect, test } from 'vitest'
 import { createRedisLeadership } from '../../packages/server/src/adapters/redis/redis-leadership.ts'
 import { createRedisLink } from '../../packages/server/src/adapters/redis/redis-link.ts'
+import type { Renewal } from '../../packages/server/src/ports/leadership.ts'
 import { createPostgresLeadership, createTermLedger } from '../../packages/server/src/postgres/leadership.ts'
 import { describeNeeding } from '../support/needs.ts'
 import { createTestDatabase } from '../support/postgres.ts'
@@ -53,6 +54,7 @@ async function createRig(program: string) {
     open,
     database,
     redis,
+    events,
     leadership,
     newId,
     // its times are those of the server's clock, which goes on while a test runs
@@ -129,6 +131,96 @@ describeNeeding('redis', 'leadership by Redis', (program) => {
     expect(alone.held).toHaveLength(64)
     expect((await rig.leadership.renew(b, termMs)).held).toHaveLength(64)
     expect((await cut.leadership.renew(a, termMs)).held).toEqual([])
+    await rig.drop()
+  })
+
+  const allShards = Array.from({ length: 64 }, (_, shard) => shard)
+  const ghost = newId()
+  type Rig = Awaited<ReturnType<typeof createRig>>
+  type Process = ReturnType<typeof node> & { readonly renew: () => Promise<Renewal> }
+
+  async function processOf(rig: Rig): Promise<Process> {
+    const [{ leadership }, self] = [await rig.open(), node()]
+    return { ...self, renew: () => leadership.renew(self, termMs) }
+  }
+
+  /** Renews all nodes in turn, as they do by themselves, for so many thirds of a term. */
+  async function goOn(rig: Rig, nodes: readonly Process[], thirds: number) {
+    let held: number[] = []
+    for (let third = 0; third < thirds; third++) {
+      held = []
+      for (const each of nodes) held.push(...(await each.renew()).held.map(({ shard }) => shard))
+      if (third < thirds - 1) await rig.advance(termMs / 3)
+    }
+    return held.sort((x, y) => x - y)
+  }
+
+  test.each([
+    [
+      'a node that is alive for ever',
+      (rig: Rig) => rig.server.say(`ZADD belfry:{leaders}:nodes 99999999999999 ${ghost}`),
+    ],
+    ['one without any end', (rig: Rig) => rig.server.say(`ZADD belfry:{leaders}:nodes +inf ${ghost}`)],
+    ['nodes of another type', (rig: Rig) => rig.server.say('SET belfry:{leaders}:nodes nonsense')],
+  ])('is not believed: %s', async (_, write) => {
+    const rig = await createRig(program)
+    const nodes = [await processOf(rig), await processOf(rig)]
+    await goOn(rig, nodes, 2)
+    await rig.server.say('DEL belfry:{leaders}:nodes')
+    await write(rig)
+    expect(await goOn(rig, nodes, 3)).toEqual(allShards)
+    expect(rig.events.of('redis_mended')).toEqual([{ at: 'belfry:{leaders}', count: 1 }])
+    await rig.drop()
+  })
+
+  test.each([
+    ['without an end', (key: string) => `SET ${key} ${ghost}`],
+    ['with an end far beyond the term', (key: string) => `SET ${key} ${ghost} PX ${termMs * 100}`],
+    ['of another type', (key: string) => `LPUSH ${key} hello`],
+    ['empty', (key: string) => `SET ${key} ""`],
+  ])('leads are not believed: %s', async (_, command) => {
+    const rig = await createRig(program)
+    const nodes = [await processOf(rig), await processOf(rig)]
+    await goOn(rig, nodes, 2)
+    for (const shard of allShards) {
+      await rig.server.say(`DEL belfry:{leaders}:${shard}`)
+      await rig.server.say(command(`belfry:{leaders}:${shard}`))
+    }
+    expect(await goOn(rig, nodes, 3)).toEqual(allShards)
+    expect(rig.events.of('redis_mended')).toEqual([{ at: 'belfry:{leaders}', count: 64 }])
+    expect(rig.events.of('redis_overruled')).toEqual([])
+    await rig.drop()
+  })
+
+  test('what Redis leaves to a node that never fires is led by Postgres, until Redis is right', async () => {
+    const rig = await createRig(program)
+    const nodes = [await processOf(rig), await processOf(rig)]
+    await goOn(rig, nodes, 2)
+    // as somebody would who knows how it works, and goes on
+    const haunt = async () => {
+      const [seconds = 0] = await rig.redis.run((client) => client.time())
+      await rig.redis.run((client) => client.zadd('belfry:{leaders}:nodes', seconds * 1_000 + termMs, ghost))
+      for (const shard of allShards)
+        await rig.redis.run((client) => client.set(`belfry:{leaders}:${shard}`, ghost, 'PX', termMs))
+    }
+    let [early, held]: number[][] = []
+    for (let third = 0; third < 10; third++) {
+      await haunt()
+      held = await goOn(rig, nodes, 1)
+      if (third === 1) early = held
+      await rig.advance(termMs / 3)
+    }
+    expect(early).toEqual([])
+    expect(held).toEqual(allShards)
+    expect(rig.events.of('redis_overruled').length).toBeGreaterThan(0)
+    const counts = await Promise.all(nodes.map((each) => each.renew()))
+    for (const each of counts) expect(each.held.length).toBeGreaterThan(8)
+
+    await rig.server.say('FLUSHALL')
+    expect(await goOn(rig, nodes, 4)).toEqual(allShards)
+    const back = await Promise.all(nodes.map((each) => each.renew()))
+    expect(back.map(({ held: each }) => each.length)).toEqual([32, 32])
+    expect(rig.events.of('redis_overruled').slice(-2)).toEqual([{ shards: 0 }, { shards: 0 }])
     await rig.drop()
   })
 })

@@ -5,7 +5,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { QueueShare, ReadyCursor, RunQueue } from '../../packages/server/src/ports/run-queue.ts'
 import { createRunningFixture, newId, type RunningFixture, type TestJob } from '../support/running.ts'
 
-export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixture) => RunQueue): void {
+export function describeRunQueue(
+  name: string,
+  makeQueue: (fixture: RunningFixture) => RunQueue | Promise<RunQueue>,
+): void {
   describe(`run queue: ${name}`, () => {
     let fixture: RunningFixture
     let queue: RunQueue
@@ -14,7 +17,7 @@ export function describeRunQueue(name: string, makeQueue: (fixture: RunningFixtu
 
     beforeAll(async () => {
       fixture = await createRunningFixture()
-      queue = makeQueue(fixture)
+      queue = await makeQueue(fixture)
       job = await fixture.addJob({ attemptTimeoutMs: 5_000 })
     })
     afterAll(() => fixture.drop())

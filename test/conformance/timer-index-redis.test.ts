@@ -32,13 +32,13 @@ async function createRig(program: string) {
   }
   const links: RedisLink[] = []
   /** An index as another process has it. */
-  async function open(): Promise<{ redis: RedisLink; index: TimerIndex }> {
+  async function open() {
     const events = recordEvents()
     const redis = createRedisLink({ url: server.url, clock: realClock, random: realRandom, events })
     links.push(redis)
     await redis.start()
     const databaseClock = { nowMs: () => time.nowMs }
-    return { redis, index: createRedisTimerIndex({ redis, truth, databaseClock, prefix: 'belfry' }) }
+    return { redis, events, index: createRedisTimerIndex({ redis, truth, databaseClock, prefix: 'belfry' }) }
   }
   const first = await open()
   return {
@@ -116,7 +116,7 @@ describeNeeding('redis', 'timer index in Redis', (program) => {
       expect(rig.reads.length).toBeLessThanOrEqual(1)
     })
 
-    test('what a process took that died before it committed comes back for the next one', async () => {
+    test('incident 33: what a process took that died before its commit comes back for the next', async () => {
       const dead = await rig.open()
       const id = await addAt(9, startMs)
       const taken = await scan(dead.index, 9)
@@ -128,7 +128,7 @@ describeNeeding('redis', 'timer index in Redis', (program) => {
       expect(await rig.server.say('ZCARD belfry:{9}:inflight')).toContain(':0')
     })
 
-    test('what was taken and never settled comes back after a while', async () => {
+    test('incident 33: what was taken and never settled comes back after a while', async () => {
       const { index } = await rig.open()
       const id = await addAt(10, startMs)
       await index.take(await scan(index, 10))
@@ -216,13 +216,67 @@ describeNeeding('redis', 'timer index in Redis', (program) => {
       expect(await rig.server.say('ZCARD belfry:{14}:timers')).toContain(':1')
     })
 
-    test('keys of another kind than expected count as Redis being away', async () => {
-      const { index } = await rig.open()
-      const id = await addAt(15, startMs + 10_000)
-      await rig.server.say('SET belfry:{15}:timers nonsense')
-      await rig.server.say('SET belfry:{15}:index nonsense')
-      expect(idsOf(await scan(index, 15))).toEqual([id])
+    describe.each(['timers', 'inflight', 'index'])('a key of another type: %s', (key) => {
+      const spoil = async () => {
+        await rig.server.say(`DEL belfry:{15}:${key}`)
+        await rig.server.say(`SET belfry:{15}:${key} nonsense`)
+      }
+      const healed = async () => {
+        expect(await rig.server.say('TYPE belfry:{15}:index')).toContain('+hash')
+        expect(await rig.server.say('ZCARD belfry:{15}:timers')).toContain(':1')
+      }
+
+      test.each(['before it is opened', 'while it is in use'])(
+        '%s: it is thrown away, and told once',
+        async (when) => {
+          const { index, events } = await rig.open()
+          const id = await addAt(15, startMs + 10_000)
+          if (when === 'while it is in use') await scan(index, 15)
+          await spoil()
+          for (let i = 0; i < 3; i++) expect(idsOf(await scan(index, 15))).toEqual([id])
+          await healed()
+          expect(events.of('redis_mended')).toEqual([{ at: 'belfry:{15}', count: 1 }])
+        },
+      )
+
+      test('between a scan and the fire', async () => {
+        const { index, events } = await rig.open()
+        const id = await addAt(15, startMs)
+        const taken = await scan(index, 15)
+        await spoil()
+        await index.take(taken)
+        await index.settle([], taken)
+        expect(idsOf(await scan(index, 15))).toEqual([id])
+        await healed()
+        expect(events.of('redis_mended')).toHaveLength(1)
+      })
     })
+
+    test.each(['nonsense', 'nan', 'inf', '99999999999999', ''])(
+      'an index that says to reach up to %j is built anew',
+      async (until) => {
+        const before = await rig.open()
+        await scan(before.index, 19)
+        const id = await addAt(19, startMs + 10_000)
+        await before.redis.run((client) => client.hset('belfry:{19}:index', 'until', until))
+        const { index, events } = await rig.open()
+        expect(idsOf(await scan(index, 19))).toEqual([id])
+        expect(events.of('redis_mended')).toEqual([{ at: 'belfry:{19}', count: 1 }])
+      },
+    )
+
+    test.each(['1.2.3', '1e999', '--1', 'e'])(
+      'what was being fired and says to be due at %s goes',
+      async (due) => {
+        const { index, redis } = await rig.open()
+        const id = await addAt(20, startMs + 10_000)
+        await scan(index, 20)
+        const member = `019b76da-a800-7000-8000-000000000000[${due},"x"]`
+        await redis.run((client) => client.zadd('belfry:{20}:inflight', 0, member))
+        for (let i = 0; i < 2; i++) expect(idsOf(await scan(index, 20))).toEqual([id])
+        expect(await rig.server.say('ZCARD belfry:{20}:inflight')).toContain(':0')
+      },
+    )
 
     test('of two generations of a schedule the later one is answered', async () => {
       const { index } = await rig.open()

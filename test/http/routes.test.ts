@@ -202,6 +202,7 @@ const cases: Readonly<Record<RouteName, Case>> = {
   tenantLimitSet: { options: () => ({ body: { runLimit: null } }) },
   queueList: {},
   queueGet: {},
+  queueStats: {},
   queuePause: { options: () => ({ body: { reason: 'stock-taking' } }) },
   queueResume: {},
   jobPause: { thing: 'job', options: () => ({ body: { reason: 'repair' } }) },
@@ -219,6 +220,7 @@ const cases: Readonly<Record<RouteName, Case>> = {
   workerLog: { thing: 'worker', options: () => ({ body: { chunks: [{ ...held, ...log }] } }) },
   workerClose: { thing: 'worker' },
   serverGet: {},
+  clusterGet: {},
   replanList: {},
 }
 const names = Object.keys(routes) as RouteName[]

@@ -113,7 +113,7 @@ describe('the command line', () => {
     await resolver.runOnce()
     expect((await belfry('workflow-run', 'list', '--workflow', 'flow')).out).toMatch(`${id} `)
     expect((await belfry('workflow-run', 'list', '--workflow', 'none')).err).toContain(
-      'No workflow runs here',
+      'No workflow runs match',
     )
     expect((await belfry('workflow-run', 'tasks', id)).out).toMatch(/^TASK .*\na +started +- +1 /)
     expect((await belfry('workflow-run', 'cancel', id)).err).toContain('Asked for the end')

@@ -1,6 +1,8 @@
 // What ends a workflow run before its time, on the real engine: a failure, its own timeout, a cancel; and
 // what cleans up after it: finally, onFailure, teardowns.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Database } from '../../packages/server/src/postgres/database.ts'
+import { createPostgresWorkflowResolving } from '../../packages/server/src/postgres/workflow-resolving.ts'
 import { openWorkflowApi, type TaskAnswer, type WorkflowApi } from '../support/workflow-api.ts'
 
 let rig: WorkflowApi
@@ -272,4 +274,62 @@ describe('a wait in clean-up that nothing ends', () => {
       ['waits_without_end', '/finally/0/approval'],
     ])
   })
+})
+
+describe('a stop whose requests miss what runs, again and again', () => {
+  /** A database where requests to cancel find nothing, and say so, for so many looks. */
+  const missing = (db: Database, looks: number): Database => {
+    let left = looks
+    return {
+      ...db,
+      transaction: (scope, work) =>
+        db.transaction(scope, (tx) =>
+          work({
+            ...tx,
+            async query(statement, params) {
+              if (left > 0 && statement.name.startsWith('workflow_cancel_')) return []
+              if (left > 0 && statement.name === 'workflow_missed_tasks') left -= 1
+              return tx.query(statement, params)
+            },
+          }),
+        ),
+    }
+  }
+
+  it.each([4, 13])('%i times: a timeout ends a task of onFailure that ran before it', async (looks) => {
+    const id = await beginMending()
+    const resolver = rig.newResolver(createPostgresWorkflowResolving(missing(rig.t.db, looks)))
+    await resolver.runOnce()
+    expect(await running(id)).toEqual(['mend (asked to end)'])
+    await endOne(id, 'mend', 'canceled')
+    expect(await rig.play(id)).toEqual(['tidy'])
+    expect((await rig.standing(id)).state).toBe('failed')
+  })
+
+  it('too often for a round: nothing of the stop is on record without its requests', async () => {
+    const id = await beginMending()
+    const resolver = rig.newResolver(createPostgresWorkflowResolving(missing(rig.t.db, 1_000)))
+    for (let round = 0; round < 3; round++) await resolver.runOnce()
+    expect(await running(id)).toEqual(['mend'])
+    const stop = await sql('SELECT stop FROM belfry.workflow_progress WHERE workflow_run_id = $1', [id])
+    expect(stop).toEqual([{ stop: null }])
+    await rig.resolver.runOnce()
+    expect(await running(id)).toEqual(['mend (asked to end)'])
+    await endOne(id, 'mend', 'canceled')
+    await rig.play(id)
+  })
+
+  /** Its task of onFailure is at work, and its time is over. */
+  async function beginMending(): Promise<string> {
+    const id = await begin({
+      tasks: [task('bad')],
+      onFailure: [task('mend')],
+      finally: [task('tidy')],
+      timeoutMs: 60_000,
+    })
+    await endOne(id, 'bad', 'failed')
+    expect(await running(id)).toEqual(['mend'])
+    await sql(`UPDATE belfry.workflow_progress SET deadline = belfry.now() WHERE workflow_run_id = $1`, [id])
+    return id
+  }
 })

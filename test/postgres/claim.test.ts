@@ -2,6 +2,11 @@
 // statistics say, and that a claim and the end of its session never cross.
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  claimAnnouncedRuns,
+  listAnnouncedQueues,
+  listNextRuns,
+} from '../../packages/server/src/postgres/statements/announced.ts'
 import { claimRuns, listReadyQueues } from '../../packages/server/src/postgres/statements/claim.ts'
 import { completeAttempts } from '../../packages/server/src/postgres/statements/completion.ts'
 import {
@@ -63,6 +68,27 @@ const statements = [
       "'{Infinity}'",
     ],
     indexes: { ready: ['ready_claim', 'ready_pkey'], session: ['session_pkey'] },
+  },
+  {
+    name: 'claim of announced runs',
+    text: claimAnnouncedRuns.text,
+    types: 'uuid, text[], float8[], uuid[], text[], float8, bigint, bigint[]',
+    args: [nobody, "'{default}'", "'{1}'", `'{${nobodyId}}'`, "'{http}'", '1000', '1', "'{}'"],
+    indexes: { ready: ['ready_pkey'], session: ['session_pkey'] },
+  },
+  {
+    name: 'next runs',
+    text: listNextRuns.text,
+    types: 'text[], float8[], int[], text[]',
+    args: ["'{default}'", "'{-Infinity}'", "'{500}'", "'{http}'"],
+    indexes: { ready: ['ready_claim'], slot: ['slot_pkey'] },
+  },
+  {
+    name: 'announced queues',
+    text: listAnnouncedQueues.text,
+    types: 'text, int, text[]',
+    args: ["''", '1000', "'{http}'"],
+    indexes: { ready: ['ready_claim'] },
   },
   {
     name: 'complete',

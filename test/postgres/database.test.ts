@@ -10,7 +10,7 @@ import {
   toDatabaseError,
   violatedConstraint,
 } from '../../packages/server/src/postgres/database-error.ts'
-import { describeTarget } from '../../packages/server/src/postgres/pool.ts'
+import { describeTarget } from '../../packages/server/src/postgres/hosts.ts'
 import { byIndex, statement } from '../../packages/server/src/postgres/statement.ts'
 import { waitForDatabase } from '../../packages/server/src/postgres/wait-for-database.ts'
 import type { TestDatabase } from '../support/postgres.ts'

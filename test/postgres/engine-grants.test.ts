@@ -46,7 +46,10 @@ const engineGrants: Readonly<Record<string, string>> = {
   idempotency_key: 'DELETE SELECT',
   job: 'SELECT',
   job_version: 'SELECT',
+  node: 'DELETE INSERT SELECT UPDATE',
   occurrence: 'INSERT SELECT',
+  outgoing_position: 'INSERT SELECT UPDATE',
+  queue_pace: 'DELETE INSERT SELECT UPDATE',
   queue_progress: 'DELETE INSERT SELECT UPDATE',
   ready: 'DELETE INSERT SELECT UPDATE',
   // zones are of all tenants; those of calendars are asked for by their tenant

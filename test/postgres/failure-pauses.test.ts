@@ -4,7 +4,7 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createRescuer } from '../../packages/server/src/engine/rescuer.ts'
 import { createPostgresRunStore } from '../../packages/server/src/postgres/run-store.ts'
-import { lockFailing, pauseFailing } from '../../packages/server/src/postgres/statements/failure-pauses.ts'
+import { findFailed, lockTimersOf } from '../../packages/server/src/postgres/statements/failure-pauses.ts'
 import { walkIndexes } from '../../packages/server/src/postgres/statements/transaction.ts'
 import { realClock } from '../support/real-clock.ts'
 import {
@@ -110,7 +110,7 @@ describe('who has no such limit', () => {
           work({
             ...tx,
             query(statement, params) {
-              if (statement.name === lockFailing.name) locks++
+              if (statement.name === lockTimersOf.name) locks++
               return tx.query(statement, params)
             },
           }),
@@ -357,7 +357,7 @@ test('a long history is not read: as many runs as count, by index', async () => 
     await client.query('BEGIN')
     await client.query(walkIndexes.text)
     const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Plan }] }>(
-      `EXPLAIN (ANALYZE, FORMAT JSON) ${pauseFailing.text}`,
+      `EXPLAIN (ANALYZE, FORMAT JSON) ${findFailed.text}`,
       [[id]],
     )
     await client.query('ROLLBACK')

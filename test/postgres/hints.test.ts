@@ -6,6 +6,7 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Clock } from '../../packages/server/src/ports/clock.ts'
 import type { Hint } from '../../packages/server/src/ports/hints.ts'
+import { hintsOfSilence } from '../../packages/server/src/engine/missed-hints.ts'
 import type { PostgresHints } from '../../packages/server/src/postgres/hints.ts'
 import { createPostgresHints } from '../../packages/server/src/postgres/hints.ts'
 import type { TestConnection, TestDatabase } from '../support/postgres.ts'
@@ -27,12 +28,15 @@ afterEach(async () => {
 })
 
 function open(senderId: string, connection: TestConnection = database.connection, clock = realClock) {
-  const hints = createPostgresHints({ db: database.open(), connection, clock, random: realRandom, senderId })
+  const db = database.open()
+  const hints = createPostgresHints({ db, connection, clock, random: realRandom, senderId })
   const heard: Hint[] = []
-  hints.subscribe((hint) => heard.push(hint))
+  const found: Hint[] = []
+  // what it tells itself when it begins to listen is told apart
+  hints.subscribe((hint) => (hintsOfSilence.includes(hint) ? found : heard).push(hint))
   opened.push(hints)
   hints.start()
-  return { hints, heard }
+  return { hints, heard, found, db }
 }
 
 const listeners = () =>
@@ -74,6 +78,36 @@ describe('a hint', () => {
     } finally {
       await sender.end()
     }
+  })
+})
+
+const cutListeners = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE application_name = 'belfry-hints' AND datname = current_database()`
+
+describe('trouble with the database', () => {
+  it('makes who listens again look everywhere: a hint may have gone by', async () => {
+    const { found } = open('a')
+    await eventually(() => found.length === hintsOfSilence.length, 'it looks as it begins to listen')
+    await database.sql(cutListeners)
+    await eventually(() => found.length === 2 * hintsOfSilence.length, 'and as it listens again')
+    expect(found.slice(hintsOfSilence.length)).toEqual(hintsOfSilence)
+  })
+
+  it('lets no hint fall: what could not be sent goes out with the first that can', async () => {
+    const [a, b] = [open('a'), open('b')]
+    await listening(2)
+    const send = a.db.asLogin
+    let fails = 6
+    const failing = vi.spyOn(a.db, 'asLogin').mockImplementation((...args: Parameters<typeof send>) => {
+      return fails-- > 0 ? Promise.reject(new Error('away')) : send(...args)
+    })
+    const hints = ['1', '2', '3', '4'].map((key): Hint => ({ topic: 'timers', key }))
+    for (const hint of hints) a.hints.publish(hint)
+    await eventually(() => b.heard.length >= hints.length, 'all of them')
+    const byKey = (one: Hint, other: Hint): number => Number(one.key) - Number(other.key)
+    expect(b.heard.toSorted(byKey)).toEqual(hints)
+    // four at once, two alone, one alone that gets through, and with it the others
+    expect(failing).toHaveBeenCalledTimes(10)
   })
 })
 

@@ -210,6 +210,11 @@ function limitRows(tenantId: string, runId: string): Insert[] {
     [`INSERT INTO belfry.pool (id, tenant_id, name, slots) VALUES ($1, $2, 'p', 1)`, [newId(), tenantId]],
     [`INSERT INTO belfry.queue_pause (tenant_id, queue, reason) VALUES ($1, 'q', 'r')`, [tenantId]],
     ['INSERT INTO belfry.regate (tenant_id) VALUES ($1)', [tenantId]],
+    [
+      `INSERT INTO belfry.queue_pace (tenant_id, queue, kind, attempts, busy_ms)
+       VALUES ($1, 'q', 'servers', 1, 1)`,
+      [tenantId],
+    ],
   ]
 }
 

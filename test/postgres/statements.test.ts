@@ -17,10 +17,12 @@ type Found = Named & { readonly file: string; readonly constant: string }
 /** Who uses the statements of a file; `belfry` is the login itself, before it takes a role. */
 const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'access.ts': ['belfry_platform'],
+  'announced.ts': ['belfry_engine'],
   'backfill-steps.ts': ['belfry_engine'],
   'backfills.ts': ['belfry_app'],
   'calendars.ts': ['belfry_app'],
   'claim.ts': ['belfry_engine'],
+  'cluster.ts': ['belfry_platform'],
   'completion.ts': ['belfry_engine'],
   'dead-letters.ts': ['belfry_app'],
   'successes.ts': ['belfry_engine'],
@@ -41,12 +43,16 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'gate-writes.ts': ['belfry_engine'],
   'health.ts': ['belfry'],
   'hints.ts': ['belfry_engine'],
+  'hosts.ts': ['belfry'],
   'idempotency.ts': ['belfry_app', 'belfry_platform'],
   'jobs.ts': ['belfry_app'],
   'leadership.ts': ['belfry_engine'],
   'maintenance.ts': ['belfry_engine'],
   'migrate.ts': ['belfry'],
+  'nodes.ts': ['belfry_engine'],
+  'outgoing-events.ts': ['belfry_engine'],
   'queue-progress.ts': ['belfry_engine'],
+  'queue-stats.ts': ['belfry_app'],
   'queue-view.ts': ['belfry_app'],
   'replanning.ts': ['belfry_engine'],
   'replans.ts': ['belfry_app'],
@@ -70,6 +76,7 @@ const usersOfFile: Readonly<Record<string, readonly Role[]>> = {
   'workflow-insight.ts': ['belfry_app'],
   'workflow-mending.ts': ['belfry_engine'],
   'workflow-resolving.ts': ['belfry_engine'],
+  'workflow-run-lists.ts': ['belfry_app'],
   'workflow-runs.ts': ['belfry_app'],
   'workflow-turns.ts': ['belfry_engine'],
   'workflows.ts': ['belfry_app'],
@@ -107,6 +114,7 @@ const usersOfStatement: Readonly<Record<string, readonly Role[]>> = {
   workflow_gate_poke_of: ['belfry_app'],
   workflow_set_concurrency: ['belfry_app'],
   worker_list_log_chunks: ['belfry_app'],
+  queue_all_server_demand: ['belfry_platform'],
 }
 
 const folder = new URL('../../packages/server/src/postgres/statements/', import.meta.url)

@@ -85,7 +85,10 @@ async function playInDisorder(id: string, endOf: EndOf, draw: Draw): Promise<voi
     ])
     // some of what is on record by now is kept back, and what was kept back may come, twice
     const taken = await sql<{ run_id: string | null }>(
-      `DELETE FROM belfry.workflow_event WHERE workflow_run_id = $1 AND $2 RETURNING run_id`,
+      `WITH taken AS (
+         DELETE FROM belfry.workflow_event WHERE workflow_run_id = $1 AND $2 RETURNING run_id, run_ids
+       )
+       SELECT unnest(coalesce(run_ids, ARRAY[run_id])) AS run_id FROM taken`,
       [id, draw(2) === 0],
     )
     for (const { run_id: runId } of taken) told.add(runId ?? '')

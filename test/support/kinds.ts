@@ -23,7 +23,7 @@ export const testKinds: readonly TestKind[] = [
   { name: 'conformance', workers: 2, timeoutMs: 60_000, limitMinutes: 20, postgres: true },
   { name: 'http', workers: 2, timeoutMs: 60_000, limitMinutes: 20, postgres: true },
   { name: 'simulation', workers: 1, timeoutMs: 300_000, limitMinutes: 30, postgres: true },
-  { name: 'cluster', workers: 1, timeoutMs: 300_000, limitMinutes: 40, postgres: false },
+  { name: 'cluster', workers: 1, timeoutMs: 300_000, limitMinutes: 55, postgres: false },
   { name: 'e2e', workers: 1, timeoutMs: 120_000, limitMinutes: 20, postgres: false },
   { name: 'pack', workers: 1, timeoutMs: 300_000, limitMinutes: 15, postgres: false },
 ]

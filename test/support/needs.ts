@@ -1,5 +1,5 @@
 // Skips a suite whose service is missing, with the reason in its report. scripts/test.ts treats a missing
-// service as a failure where CI=true, so a suite can never vanish there without notice.
+// service of the machine as a failure where CI=true, so a suite can never vanish there without notice.
 import { beforeEach, describe } from 'vitest'
 import { type ServiceName, serviceNamed } from './services.ts'
 

@@ -1,8 +1,12 @@
 // What tests need from the machine beyond Node and npm: one row a service. scripts/test.ts installs what is
 // missing where it may, and otherwise reports the suites that had to be left out; test/support/needs.ts skips
 // them. To add a service, add a row, and wrap its suites in `describeNeeding`.
-import { accessSync, constants, readdirSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { kafkaJars } from './kafka-jars.ts'
+import { motoPython } from './moto-folder.ts'
 
 export type Service = {
   readonly name: string
@@ -10,7 +14,9 @@ export type Service = {
   /** Where it is, or undefined when it is missing. Looked up anew at each call. */
   readonly find: () => string | undefined
   readonly aptPackages: readonly string[]
-  /** What to type on a machine without apt. */
+  /** It comes with the checkout, not with the machine: where it is missing, CI leaves its suites out too. */
+  readonly ofCheckout?: true
+  /** What to type on a machine without apt, or where apt has nothing for it. */
   readonly elsewhere: string
   /** The suites that are left out without it, as a person would look for them. */
   readonly suites: readonly string[]
@@ -43,12 +49,33 @@ function debianPostgresFolder(): string | undefined {
   }
 }
 
+function hasCommit(name: string): boolean {
+  const root = fileURLToPath(new URL('../..', import.meta.url))
+  const { status } = spawnSync('git', ['-C', root, 'cat-file', '-e', `${name}^{commit}`], { stdio: 'ignore' })
+  return status === 0
+}
+
 /** The folder with `initdb` and `postgres` of the system's Postgres; undefined where there is none. */
 export function systemPostgresFolder(): string | undefined {
   return debianPostgresFolder() ?? folderOnPath('initdb')
 }
 
+/**
+ * What the version before was made of; to be set anew when a version is out. Until there is a tag for it, its
+ * commit.
+ */
+export const versionBefore = '1886847643d921d6e2bf182e16e4ea9aaebd8cc6'
+
 export const services = [
+  {
+    name: 'history',
+    purpose: 'the version before, out of the history of this repository',
+    find: () => (folderOnPath('git') !== undefined && hasCommit(versionBefore) ? versionBefore : undefined),
+    aptPackages: [],
+    ofCheckout: true,
+    elsewhere: 'git fetch --unshallow, in a clone made by git',
+    suites: ['two versions on one database'],
+  },
   {
     name: 'system-postgres',
     purpose: 'a second Postgres version (15 to 18) beside the embedded one',
@@ -93,6 +120,22 @@ export const services = [
     suites: ['everything with Redis', 'the benchmarks beside BullMQ'],
   },
   {
+    name: 'kafka',
+    purpose: 'the run queue and events by Kafka: a real broker, its jars by Maven',
+    find: () => (folderOnPath('java') === undefined ? undefined : kafkaJars()),
+    aptPackages: ['maven', 'default-jdk-headless'],
+    elsewhere: 'brew install maven openjdk && npm test, which fetches the jars; or set KAFKA_HOME',
+    suites: ['everything with Kafka'],
+  },
+  {
+    name: 'moto',
+    purpose: 'a second emulator of SQS, by pip',
+    find: motoPython,
+    aptPackages: ['python3-venv'],
+    elsewhere: 'brew install python && npm test, which fetches it',
+    suites: ['announcements by SQS, on moto'],
+  },
+  {
     name: 'spin',
     purpose: 'a search through all orders of steps of a protocol',
     find: () => {
@@ -102,6 +145,28 @@ export const services = [
     aptPackages: ['spin', 'gcc', 'libc6-dev'],
     elsewhere: 'brew install spin',
     suites: ['the models of the protocols'],
+  },
+  {
+    name: 'faketime',
+    purpose: 'a process whose wall clock is wrong by an hour',
+    find: () => {
+      const folders = ['x86_64', 'aarch64'].map((machine) => `/usr/lib/${machine}-linux-gnu/faketime`)
+      return folders.map((folder) => join(folder, 'libfaketime.so.1')).find((file) => existsSync(file))
+    },
+    aptPackages: ['libfaketime'],
+    elsewhere: 'use a Debian or Ubuntu',
+    suites: ['the chaos cells with a wrong clock'],
+  },
+  {
+    name: 'ip',
+    purpose: 'another host on this machine, by network namespaces; cutting them needs root',
+    find: () => {
+      const folder = folderOnPath('ip') ?? '/usr/sbin'
+      return executable(join(folder, 'ip')) ? join(folder, 'ip') : undefined
+    },
+    aptPackages: ['iproute2'],
+    elsewhere: 'use a Linux with iproute2',
+    suites: ['the chaos cells with a cut network'],
   },
   {
     name: 'pgbouncer',

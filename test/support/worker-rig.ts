@@ -8,6 +8,7 @@ import {
   type WorkerOptions,
   type WorkerSettings,
 } from '../../packages/server/src/engine/worker.ts'
+import type { Hints } from '../../packages/server/src/ports/hints.ts'
 import { realClock } from './real-clock.ts'
 import {
   recordEvents,
@@ -21,6 +22,8 @@ import {
 
 export type RigOptions = Partial<Omit<WorkerOptions, 'settings' | 'handlers' | 'events' | 'hints'>> & {
   readonly settings?: Partial<WorkerSettings>
+  /** What the worker hears, made of what is recorded. */
+  readonly withHints?: (hints: Hints) => Hints
 }
 
 export type WorkerRig = {
@@ -48,7 +51,7 @@ const settings: Partial<WorkerSettings> = {
 export function workerRigs(fixture: () => RunningFixture): WorkerRigs {
   const started: Worker[] = []
   return {
-    async start(handler, options = {}) {
+    async start(handler, { withHints, ...options } = {}) {
       const events = recordEvents()
       const hints = recordHints()
       const clock = options.clock ?? realClock
@@ -66,7 +69,7 @@ export function workerRigs(fixture: () => RunningFixture): WorkerRigs {
         ...options,
         handlers: [handler],
         events,
-        hints,
+        hints: withHints?.(hints) ?? hints,
         settings: { ...settings, ...options.settings },
       })
       started.push(worker)

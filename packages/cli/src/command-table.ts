@@ -6,6 +6,7 @@ import type { Command } from './command.ts'
 import { accessCommands } from './commands/access.ts'
 import { backfillCommands, scheduleBackfillCommand } from './commands/backfill.ts'
 import { calendarCommands } from './commands/calendar.ts'
+import { clusterCommands } from './commands/cluster.ts'
 import { contextCommands } from './commands/context.ts'
 import { deadLetterCommands } from './commands/dead-letter.ts'
 import { doctorCommand } from './commands/doctor.ts'
@@ -48,6 +49,7 @@ export const commandTable: readonly Command[] = [
   ...accessCommands,
   doctorCommand,
   ...serverCommands,
+  ...clusterCommands,
   ...replanCommands,
   demoCommand,
 ]

@@ -16,6 +16,7 @@ const nounSummaries: Readonly<Record<string, string>> = {
   run: 'See what ran, and run on demand',
   tenant: 'Tenants of a server',
   key: 'API keys',
+  cluster: 'The processes of the installation, and what is wrong',
   replan: 'What newer zone data did to future times',
   context: 'Which server and key this command line uses',
 }

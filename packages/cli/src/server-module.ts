@@ -6,7 +6,7 @@ import type * as Server from '@belfry/server'
 
 export type ServerModule = Pick<
   typeof Server,
-  'examineMachine' | 'loadConfig' | 'runDev' | 'runServer' | 'startBelfry'
+  'examineMachine' | 'loadConfig' | 'runDev' | 'runServer' | 'secretSettings' | 'startBelfry'
 >
 
 export const loadServer = (): Promise<ServerModule> => import('@belfry/server')

@@ -123,10 +123,49 @@ export type EngineEvents = {
   /** The local clock and the database's differ; positive: the local one is ahead. */
   clock_skew: { skewMs: number }
   database_restarted: { reason: string }
+  /** Of several hosts in `databaseUrl`, connections of this kind go to another one from here on. */
+  database_moved: { host: string; connections: string }
+  /**
+   * Events of what has ended were sent on (contract/cloud-events.ts). `lagMs`: from the end of the oldest
+   * until it was read.
+   */
+  events_sent: { count: number; lagMs: number; durationMs: number }
+  /** One that Kafka does not take as it is, whoever sends it again; those behind it were sent. */
+  event_skipped: { id: string; type: string; fault: string }
   /** Timers that stand in Postgres and that the index beside it did not know. */
   timers_missed: { count: number }
+  /** It is there, and said that it is asked too much; what was asked is tried again later. */
+  part_throttled: { part: 'sqs' }
+  /**
+   * Things were thrown away in Redis because no process of Belfry writes such; `at` is how their keys
+   * begin.
+   */
+  redis_mended: { at: string; count: number }
+  /**
+   * How many shards this process leads by Postgres, because Redis gives them to nobody who fires; 0: no
+   * more.
+   */
+  redis_overruled: { shards: number }
+  /** A queue or topic is missing or not for this process, and is left alone for a while. */
+  carrier_refused: { part: 'kafka' | 'sqs'; at: string; fault: string }
+  /** Messages that are none of Belfry's were found where announcements come from, and got rid of. */
+  announcements_discarded: { part: 'kafka' | 'sqs'; at: string; count: number }
+  /**
+   * Runs were announced over Kafka or SQS; `again`: of them, those that nobody had claimed since they were
+   * before.
+   */
+  runs_announced: { queue: string; count: number; again: number }
+  /**
+   * A claim where runs are announced: `claimed` by what was announced; `gone`: announced, but not to be
+   * claimed any more; `direct`: claimed without, as it is done once a second, and while nothing is announced.
+   */
+  announced_claim: { queue: string; claimed: number; gone: number; direct: number }
   /** A part that Belfry can do without for a while, went away or came back. */
-  part_changed: { part: 'redis'; state: 'up' | 'away'; fault: string | null }
+  part_changed: {
+    part: 'redis' | 'kafka' | 'sqs' | 'read_replica'
+    state: 'up' | 'away'
+    fault: string | null
+  }
 }
 
 /** Counts are totals of all nodes so far. */

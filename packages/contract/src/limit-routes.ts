@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { dryRunQuery, idSchema, nameSchema } from './common.ts'
 import { jobSchema } from './jobs.ts'
 import * as pools from './pools.ts'
+import * as queueStats from './queue-stats.ts'
 import * as queues from './queues.ts'
 import type { Route } from './route.ts'
 
@@ -124,6 +125,19 @@ export const limitRoutes = {
     params: queue,
     query: queues.queueQuery,
     response: queues.queueSchema,
+    status: 200,
+    effect: 'none',
+    errors: [],
+  },
+  queueStats: {
+    method: 'GET',
+    path: '/v1/queues/:queue/stats',
+    scope: 'any_key',
+    tag: 'limits',
+    summary: 'Backlog, slots, and how many workers a queue needs, to scale by',
+    params: queue,
+    query: queueStats.queueStatsQuery,
+    response: queueStats.queueStatsSchema,
     status: 200,
     effect: 'none',
     errors: [],

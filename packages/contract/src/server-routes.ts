@@ -3,6 +3,7 @@
  * of them changes anything.
  */
 import type { Route } from './route.ts'
+import { clusterSchema } from './cluster.ts'
 import { replanListQuery, replanPageSchema, serverSchema } from './servers.ts'
 
 export const serverRoutes = {
@@ -13,6 +14,17 @@ export const serverRoutes = {
     tag: 'server',
     summary: 'Version, time and zone data of the server that answers',
     response: serverSchema,
+    status: 200,
+    effect: 'none',
+    errors: [],
+  },
+  clusterGet: {
+    method: 'GET',
+    path: '/v1/cluster',
+    scope: 'platform',
+    tag: 'server',
+    summary: 'Processes, shards and terms, lag, clock skew, versions, and what is wrong',
+    response: clusterSchema,
     status: 200,
     effect: 'none',
     errors: [],

@@ -35,7 +35,7 @@ export const workflowDecisionRoutes = {
     response: decisions.workflowDecisionSchema,
     status: 200,
     effect: 'change',
-    errors: ['not_found', 'invalid_state'],
+    errors: ['not_found', 'invalid_state', 'precondition_failed'],
   },
   workflowRunReject: {
     method: 'POST',
@@ -49,7 +49,7 @@ export const workflowDecisionRoutes = {
     response: decisions.workflowDecisionSchema,
     status: 200,
     effect: 'change',
-    errors: ['not_found', 'invalid_state'],
+    errors: ['not_found', 'invalid_state', 'precondition_failed'],
   },
   workflowRunSignal: {
     method: 'POST',
@@ -63,6 +63,6 @@ export const workflowDecisionRoutes = {
     response: workflowRunSchema,
     status: 202,
     effect: 'change',
-    errors: ['not_found', 'invalid_state'],
+    errors: ['not_found', 'invalid_state', 'precondition_failed'],
   },
 } as const satisfies Record<string, Route>

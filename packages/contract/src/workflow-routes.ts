@@ -8,7 +8,7 @@ import { cancelSchema } from './runs.ts'
 import type { Route } from './route.ts'
 import * as catalog from './workflow-catalog.ts'
 import * as runs from './workflow-runs.ts'
-import { workflowFileSchema } from './workflows.ts'
+import { maxWorkflowBytes, workflowFileSchema } from './workflows.ts'
 
 const id = z.strictObject({ id: idSchema })
 
@@ -21,6 +21,7 @@ export const workflowRoutes = {
     summary: 'Make the workflow of this name, or give it a new version where it differs',
     query: dryRunQuery,
     body: workflowFileSchema,
+    bodyBytes: maxWorkflowBytes,
     response: catalog.workflowAppliedSchema,
     status: 200,
     effect: 'create',
@@ -150,6 +151,6 @@ export const workflowRoutes = {
     response: runs.workflowRunSchema,
     status: 202,
     effect: 'change',
-    errors: ['not_found', 'invalid_state'],
+    errors: ['not_found', 'invalid_state', 'precondition_failed'],
   },
 } as const satisfies Record<string, Route>

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import {
+  givenInstantSchema,
   idSchema,
   instantSchema,
   jsonSchema,
@@ -23,6 +24,10 @@ import { taskStates } from './workflow-words.ts'
  */
 export const workflowRunStates = ['pending', 'running', 'succeeded', 'failed', 'canceled', 'skipped'] as const
 export type WorkflowRunState = (typeof workflowRunStates)[number]
+
+/** Whether one in this state has yet to end. */
+export const isLiveWorkflowRun = (state: WorkflowRunState): boolean =>
+  state === 'pending' || state === 'running'
 
 /**
  * Who asked for it: a planned time of a schedule, a person through a schedule (`trigger`), a backfill, the
@@ -88,7 +93,10 @@ export const workflowRunSchema = z
     output: jsonValueSchema.meta({ description: 'What it gives, as its workflow says; null: nothing' }),
     priority: z.int().nullable().meta({ description: 'Null: as its workflow says' }),
     parentId: idSchema.nullable().meta({ description: 'The workflow run that it is a task of' }),
-    note: z.string().nullable().meta({ description: 'Why its output could not be made' }),
+    note: z
+      .string()
+      .nullable()
+      .meta({ description: 'Why its output could not be made, or its input was not taken' }),
     taskCounts: z
       .partialRecord(z.enum(taskStates), z.int())
       .meta({ description: 'How many tasks are in each state' }),
@@ -96,10 +104,19 @@ export const workflowRunSchema = z
   .meta({ id: 'WorkflowRun' })
 export type WorkflowRun = z.infer<typeof workflowRunSchema>
 
+const stateList = z
+  .string()
+  .max(256)
+  .transform((text) => text.split(','))
+  .pipe(z.array(z.enum(workflowRunStates)).min(1))
+
 export const workflowRunListQuery = z.strictObject({
   ...pageQuery,
   workflow: nameSchema.optional(),
   scheduleId: idSchema.optional(),
+  state: stateList.optional().meta({ description: 'One or more states, separated by commas' }),
+  createdAfter: givenInstantSchema.optional(),
+  createdBefore: givenInstantSchema.optional(),
 })
 export const workflowRunPageSchema = pageOf(workflowRunSummarySchema)
 

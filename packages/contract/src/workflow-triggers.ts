@@ -71,7 +71,9 @@ export const eventReceiptSchema = z
     id: idSchema,
     event: nameSchema,
     key: z.string().nullable(),
-    duplicate: z.boolean().meta({ description: 'It came before with this key; `runs` are those of then' }),
+    duplicate: z
+      .boolean()
+      .meta({ description: 'It came before with this key; `runs` and `refused` are those of then' }),
     runs: z
       .array(z.strictObject({ workflow: nameSchema, workflowRunId: idSchema }))
       .meta({ description: 'The runs that it began; none where no workflow names it' }),

@@ -27,6 +27,9 @@ import {
 const dayMs = 86_400_000
 
 /** Tasks of one workflow, in all its parts: a fan of 10,000 with what begins and what gathers it. */
+/** Bytes of a workflow as it is sent: 5,000 tasks that need 50 others each are some 3 MB. */
+export const maxWorkflowBytes = 16 * 1024 * 1024
+
 export const maxWorkflowTasks = 12_000
 /** Tasks that one matrix makes. */
 export const maxMatrixTasks = 256

@@ -45,6 +45,8 @@ export type Client = Requester & {
   whoami(options?: CallOptions): Promise<AnswerOf<'whoami'>>
   /** Version, time and zone data of the server that answers. */
   server(options?: CallOptions): Promise<AnswerOf<'serverGet'>>
+  /** Its processes, shards and terms, and what is wrong; needs the scope `platform`. */
+  cluster(options?: CallOptions): Promise<AnswerOf<'clusterGet'>>
   readonly jobs: {
     create: Create<'jobCreate'>
     list: List<'jobList'>
@@ -285,6 +287,7 @@ export function createClient(options: ClientOptions): Client {
     ...requester,
     whoami: (callOptions = {}) => requester.request('whoami', callOptions),
     server: (callOptions = {}) => requester.request('serverGet', callOptions),
+    cluster: (callOptions = {}) => requester.request('clusterGet', callOptions),
     jobs: {
       create: create('jobCreate'),
       list: (query, callOptions = {}) => list('jobList', query, callOptions),

@@ -20,6 +20,8 @@ export interface Queues {
   list(options?: CallOptions): Promise<AnswerOf<'queueList'>>
   /** What runs next, in order and why, and what holds the rest. */
   get(name: string, query?: QueryOf<'queueGet'>, options?: CallOptions): Promise<AnswerOf<'queueGet'>>
+  /** How much waits and runs, and how many workers would be enough. */
+  stats(name: string, query?: QueryOf<'queueStats'>, options?: CallOptions): Promise<AnswerOf<'queueStats'>>
   /** For this tenant; what runs goes on. */
   pause(name: string, body?: BodyOf<'queuePause'>, options?: ChangeOptions): Promise<AnswerOf<'queuePause'>>
   resume(name: string, options?: ChangeOptions): Promise<AnswerOf<'queueResume'>>
@@ -33,6 +35,8 @@ export function queuesOf(requester: Pick<Requester, 'request'>): Queues {
   return {
     list: (options = {}) => requester.request('queueList', options),
     get: (name, query, options = {}) => requester.request('queueGet', { ...options, ...named(name), query }),
+    stats: (name, query, options = {}) =>
+      requester.request('queueStats', { ...options, ...named(name), query }),
     pause: (name, body, options) =>
       requester.request('queuePause', { ...argumentsOf(options), ...named(name), body }),
     resume: (name, options) => requester.request('queueResume', { ...argumentsOf(options), ...named(name) }),

@@ -7,7 +7,7 @@ import type { DevOptions } from './compose/dev.ts'
 import { startDev } from './compose/dev.ts'
 import { makeOwnerKey } from './compose/first-key.ts'
 import { serverLogger, terminalLogger } from './compose/logging.ts'
-import { orStop, startServer } from './compose/server.ts'
+import { type BelfryServer, orStop, startServer } from './compose/server.ts'
 import { migrateStore, openStore } from './compose/store.ts'
 import { loadConfig } from './config/load.ts'
 import type { Config } from './config/schema.ts'
@@ -96,13 +96,26 @@ function stopped(signal: AbortSignal): Promise<void> {
   })
 }
 
+export interface StartedBelfry extends Ready {
+  readonly opsUrl: string
+  /** Of its embedded Postgres, or as it was given: other processes of this user may share it. */
+  readonly databaseUrl: string
+  stop(): Promise<void>
+}
+
 /** A whole Belfry in this process, with a tenant and a key of its own: for the demo and for tests. */
 export async function startBelfry(options: {
   flags: Readonly<Record<string, unknown>>
   signal?: AbortSignal
-}): Promise<Ready & { readonly opsUrl: string; stop(): Promise<void> }> {
+}): Promise<StartedBelfry> {
   const { config } = loadConfig({ flags: options.flags })
   const server = await startServer({ ...options, config, logger: terminalLogger(config.logLevel) })
   const { key } = await orStop(server, makeOwnerKey(server.store.db, 'main', 'first'))
-  return { url: server.apiUrl ?? '', opsUrl: server.opsUrl, apiKey: key, stop: () => server.stop() }
+  const databaseUrl = config.databaseUrl ?? socketUrl(server.store.connection)
+  const { apiUrl: url = '', opsUrl } = server
+  return { url, opsUrl, databaseUrl, apiKey: key, stop: () => server.stop() }
+}
+
+function socketUrl({ user, host, port, database }: BelfryServer['store']['connection']): string {
+  return `postgres://${user}@localhost:${port}/${database}?host=${encodeURIComponent(host ?? '')}`
 }

@@ -87,6 +87,7 @@ function otherCalls(client: Client, id: string): Calls {
     () => pools.delete(id),
     () => queues.list(),
     () => queues.get('mail'),
+    () => queues.stats('mail'),
     () => queues.pause('mail', { reason: 'repair' }),
     () => queues.resume('mail'),
     () => queues.limit(),
@@ -97,6 +98,7 @@ function otherCalls(client: Client, id: string): Calls {
     () => tenants.create({ name: 't' }),
     () => tenants.list().page(),
     () => client.server(),
+    () => client.cluster(),
     () => client.replans.list().page(),
   ]
 }

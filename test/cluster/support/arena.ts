@@ -15,6 +15,7 @@ import { afterEach } from 'vitest'
 import { createSystemIds } from '../../../packages/server/src/adapters/system/ids.ts'
 import { bootstrapTenant } from '../../../packages/server/src/postgres/catalog/bootstrap.ts'
 import { openDatabase } from '../../../packages/server/src/postgres/database.ts'
+import type { EmbeddedConnection } from '../../../packages/server/src/postgres/embedded/access.ts'
 import { startEmbeddedPostgres } from '../../../packages/server/src/postgres/embedded/embedded-postgres.ts'
 import type { EmbeddedPostgres } from '../../../packages/server/src/postgres/embedded/embedded-postgres.ts'
 import { migrate } from '../../../packages/server/src/postgres/migrate.ts'
@@ -26,6 +27,7 @@ import { spawnNode } from './node-process.ts'
 import type { NodeProcess, SpawnedNode } from './node-process.ts'
 
 type CleanUp = () => Promise<void> | void
+export type Defer = (cleanUp: CleanUp) => void
 
 /** Status and JSON of an answer of the API. */
 export interface Answer {
@@ -42,9 +44,9 @@ export interface Arena {
   readonly ledger: Ledger
   /** What has been started and is ready, by name; a second start of a name takes the place of the first. */
   readonly nodes: ReadonlyMap<string, NodeProcess>
-  /** Starts a process and does not wait for it. */
-  spawn(name: string, more?: Record<string, string>): SpawnedNode
-  start(name: string, more?: Record<string, string>): Promise<NodeProcess>
+  /** Starts a process and does not wait for it; `under` is a command that starts it. */
+  spawn(name: string, more?: Record<string, string>, under?: readonly string[]): SpawnedNode
+  start(name: string, more?: Record<string, string>, under?: readonly string[]): Promise<NodeProcess>
   /** Of the process of this name, else of the first one. */
   client(name?: string): Client
   /** One request, without the retries of a client. */
@@ -57,12 +59,22 @@ export interface Arena {
   rows<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>
   stopPostgres(): Promise<void>
   startPostgres(): Promise<void>
+  /** From now on `connect` and `rows` go to another server, which took the place of the first. */
+  lookAt(connection: EmbeddedConnection): void
+}
+
+export interface ArenaOptions {
+  readonly dataDir?: string
+  /** Of all processes. */
+  readonly env?: Record<string, string>
+  /** Folder of the migrations that are applied; those of this version if left out. */
+  readonly migrations?: string
 }
 
 export interface ArenaHarness {
-  open(options?: { dataDir?: string; env?: Record<string, string> }): Promise<Arena>
+  open(options?: ArenaOptions): Promise<Arena>
   /** Done after the test, before what was there already when it was asked for. */
-  defer(cleanUp: CleanUp): void
+  readonly defer: Defer
 }
 
 /** Short leases, so that a lost process is missed soon. */
@@ -75,31 +87,47 @@ const quickEnv = {
   BELFRY_EGRESS_ALLOW: '127.0.0.0/8',
 }
 
+/** For tests that make a place of their own; call once at the top of a test file. */
+export function cleanUpAfterEach(): Defer {
+  const { defer, clear } = cleanUpList()
+  afterEach(clear)
+  return defer
+}
+
 /** Call once at the top of a test file. */
 export function arenaHarness(): ArenaHarness {
-  const cleanUps: CleanUp[] = []
-  const defer = (cleanUp: CleanUp): void => void cleanUps.push(cleanUp)
-  afterEach(async () => {
-    const failures: unknown[] = []
-    for (const cleanUp of cleanUps.splice(0).reverse()) {
-      await Promise.resolve()
-        .then(cleanUp)
-        .catch((error: unknown) => failures.push(error))
-    }
-    if (failures.length > 0) throw new AggregateError(failures, 'The arena could not be cleared.')
-  })
+  const defer = cleanUpAfterEach()
   return { defer, open: (options = {}) => openArena(options, defer) }
 }
 
-async function openArena(
-  options: { dataDir?: string; env?: Record<string, string> },
-  defer: (cleanUp: CleanUp) => void,
-): Promise<Arena> {
+/** What has to be done in the end, in reverse order. */
+export function cleanUpList(): { readonly defer: Defer; readonly clear: () => Promise<void> } {
+  const cleanUps: CleanUp[] = []
+  return {
+    defer: (cleanUp) => void cleanUps.push(cleanUp),
+    async clear() {
+      const failures: unknown[] = []
+      for (const cleanUp of cleanUps.splice(0).reverse()) {
+        await Promise.resolve()
+          .then(cleanUp)
+          .catch((error: unknown) => failures.push(error))
+      }
+      if (failures.length > 0) throw new AggregateError(failures, 'The arena could not be cleared.')
+    },
+  }
+}
+
+export async function openArena(options: ArenaOptions, defer: Defer): Promise<Arena> {
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'belfry-cluster-'))
   defer(() => rmSync(dataDir, { recursive: true, force: true }))
   const server = await openServer(dataDir)
   defer(server.stopPostgres)
-  await migrate(server.postgres().adminConnection, { log: () => undefined, runtimeLogin: 'belfry' })
+  const directory = options.migrations
+  await migrate(server.postgres().adminConnection, {
+    log: () => undefined,
+    runtimeLogin: 'belfry',
+    directory,
+  })
   const keyOf = (tenant: string): Promise<string> => makeKey(server.postgres(), tenant)
   const apiKey = await keyOf('chaos')
   const ledger = await startLedger()
@@ -107,8 +135,8 @@ async function openArena(
   const { postgres, databaseUrl, ...rest } = server
   const env = { DATABASE_URL: databaseUrl, ...quickEnv, ...options.env }
   const nodes = new Map<string, NodeProcess>()
-  const spawn = (name: string, more: Record<string, string> = {}): SpawnedNode => {
-    const node = spawnNode(name, { ...env, ...more })
+  const spawn: Arena['spawn'] = (name, more = {}, under = []) => {
+    const node = spawnNode(name, { ...env, ...more }, under)
     defer(async () => {
       node.signal('SIGCONT')
       node.signal('SIGKILL')
@@ -127,8 +155,8 @@ async function openArena(
     ledger,
     nodes,
     spawn,
-    async start(name, more) {
-      const node = await spawn(name, more).ready
+    async start(name, more, under) {
+      const node = await spawn(name, more, under).ready
       nodes.set(name, node)
       return node
     },
@@ -148,12 +176,13 @@ async function openServer(dataDir: string) {
   const start = (): Promise<EmbeddedPostgres> =>
     startEmbeddedPostgres({ dataDir, port, log: () => undefined })
   let postgres = await start()
+  let looked: EmbeddedConnection | undefined
   const { tcp } = postgres
   if (tcp === undefined) throw new Error('the embedded Postgres has no port')
   const password = readFileSync(tcp.passwordFile, 'utf8').trim()
 
   const connect = async (): Promise<pg.Client> => {
-    const sql = new pg.Client({ ...postgres.adminConnection, connectionTimeoutMillis: 10_000 })
+    const sql = new pg.Client({ ...(looked ?? postgres.adminConnection), connectionTimeoutMillis: 10_000 })
     sql.on('error', () => undefined)
     await sql.connect()
     return sql
@@ -170,6 +199,9 @@ async function openServer(dataDir: string) {
       } finally {
         await sql.end()
       }
+    },
+    lookAt(connection: EmbeddedConnection) {
+      looked = connection
     },
     stopPostgres: () => postgres.stop(),
     async startPostgres() {

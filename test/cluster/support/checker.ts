@@ -20,6 +20,8 @@ export interface CheckInput {
   readonly expected: readonly ExpectedSchedule[]
   readonly calls: readonly LedgerCall[]
   readonly atMostOnceScheduleIds: ReadonlySet<string>
+  /** Schedules that run something else than jobs, which somebody else checks. */
+  readonly otherScheduleIds?: ReadonlySet<string>
 }
 
 interface OccurrenceRow {
@@ -35,10 +37,13 @@ const attempts = `
   SELECT run_id, count(*) FILTER (WHERE run_state IS NOT NULL)::int AS ends,
     count(*) FILTER (WHERE outcome <> 'succeeded')::int AS unsuccessful,
     max(run_state) AS run_state, max(reason) AS reason,
-    count(DISTINCT lease_epoch)::int AS epochs, count(*)::int AS n
+    count(DISTINCT lease_epoch)::int AS epochs, count(*)::int AS n,
+    max(lease_epoch)::int AS last_epoch,
+    max(lease_epoch) FILTER (WHERE run_state IS NOT NULL)::int AS end_epoch
   FROM belfry.attempt GROUP BY run_id`
 
-interface AttemptRow {
+/** What stands on record of all attempts of a run. */
+export interface AttemptRow {
   run_id: string
   ends: number
   unsuccessful: number
@@ -46,6 +51,13 @@ interface AttemptRow {
   reason: string | null
   epochs: number
   n: number
+  last_epoch: number
+  end_epoch: number | null
+}
+
+/** By the id of the run. */
+export async function readAttempts(sql: pg.Client): Promise<ReadonlyMap<string, AttemptRow>> {
+  return new Map((await sql.query<AttemptRow>(attempts)).rows.map((row) => [row.run_id, row]))
 }
 
 /** Runs that have not ended yet. */
@@ -68,8 +80,10 @@ export async function findHeldByNobody(sql: pg.Client): Promise<string[]> {
 
 /** Everything that is wrong; empty when all promises held. */
 export async function findFaults(input: CheckInput): Promise<string[]> {
-  const rows = (await input.sql.query<OccurrenceRow>(occurrences)).rows
-  const ends = new Map((await input.sql.query<AttemptRow>(attempts)).rows.map((row) => [row.run_id, row]))
+  const others = input.otherScheduleIds ?? new Set()
+  const found = (await input.sql.query<OccurrenceRow>(occurrences)).rows
+  const rows = found.filter((row) => !others.has(row.schedule_id))
+  const ends = await readAttempts(input.sql)
   const faults = [...occurrenceFaults(rows, input.expected)]
   const callsByRun = Map.groupBy(input.calls, (call) => call.runId)
   for (const row of rows) {
@@ -106,7 +120,8 @@ function occurrenceFaults(rows: readonly OccurrenceRow[], expected: readonly Exp
   ]
 }
 
-function runFaults(
+/** What is wrong with one run, by what is on record and what the target saw. */
+export function runFaults(
   what: string,
   end: AttemptRow | undefined,
   calls: readonly LedgerCall[],
@@ -116,6 +131,8 @@ function runFaults(
   const faults: string[] = []
   if (end.ends !== 1) faults.push(`${what} ended ${end.ends} times`)
   if (end.epochs !== end.n) faults.push(`${what} has two attempts under one lease epoch`)
+  if (end.end_epoch !== null && end.end_epoch < end.last_epoch)
+    faults.push(`${what} ended under epoch ${end.end_epoch}, after epoch ${end.last_epoch} was given out`)
   if (new Set(calls.map((call) => call.idempotencyKey)).size > 1)
     faults.push(`${what} came with several keys`)
   if (atMostOnce) {

@@ -28,8 +28,14 @@ export interface NodeProcess extends SpawnedNode {
   readonly opsUrl: string
 }
 
-export function spawnNode(name: string, env: Record<string, string>): SpawnedNode {
-  const child = spawn(process.execPath, [launcher, 'server', 'start'], {
+/** `under`: a command that becomes the process that it is given, such as `ip netns exec`. */
+export function spawnNode(
+  name: string,
+  env: Record<string, string>,
+  under: readonly string[] = [],
+): SpawnedNode {
+  const [program, ...args] = [...under, process.execPath, launcher, 'server', 'start']
+  const child = spawn(program ?? process.execPath, args, {
     env: { ...process.env, BELFRY_PORT: '0', BELFRY_OPS_PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

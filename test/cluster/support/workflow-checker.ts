@@ -44,6 +44,7 @@ const leftovers = `
 
 /** Rules that may let a task start while parents are still at work. */
 const early: ReadonlySet<string> = new Set(['always', 'one_failed', 'one_success', 'one_done'])
+export const startsEarly = (rule: string): boolean => early.has(rule)
 
 /** Everything that is wrong; empty when all promises held. */
 export async function findWorkflowFaults({ sql, begun, calls }: WorkflowCheckInput): Promise<string[]> {
@@ -92,7 +93,7 @@ function taskFaults(
     const its = byTask.get(index) ?? []
     const wanted = expected.starts.has(task.id) ? 1 : 0
     if (its.length !== wanted) faults.push(`${id} ${task.id} was started ${its.length} times, not ${wanted}`)
-    const waits = early.has(task.rule) ? [] : (parents[index] ?? [])
+    const waits = startsEarly(task.rule) ? [] : (parents[index] ?? [])
     const lastMs = Math.max(
       ...waits.flatMap((parent) => (byTask.get(parent) ?? []).map((row) => row.ended_ms)),
     )

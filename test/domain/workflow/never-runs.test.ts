@@ -136,3 +136,40 @@ describe('what a task says twice or over itself', () => {
     expect(mapped(`/x${name}`)).toEqual([])
   })
 })
+
+describe('items and choices', () => {
+  const over = (items: readonly unknown[], more: object = {}) => ({ forEach: { from: { items }, ...more } })
+  const faultsOf = (...tasks: readonly object[]) =>
+    definitionFaults(parse(...tasks)).map(({ code, pointer, message }) => [code, pointer, message])
+  const warningsOf = (...tasks: readonly object[]) =>
+    definitionWarnings(parse(...tasks)).map(({ code, pointer }) => [code, pointer])
+
+  it('a constant list that is longer than maxItems is refused with the cap', () => {
+    const long = Array.from({ length: 1_025 }, () => null)
+    expect(faultsOf(a(over([1, 2, 3], { maxItems: 2 })), { id: 'b', ...over(long) })).toEqual([
+      [
+        'too_many_items',
+        '/tasks/0/forEach/from/items',
+        'has 3 items; maxItems allows 2, shorten the list or set maxItems (at most 10000)',
+      ],
+      ['too_many_items', '/tasks/1/forEach/from/items', expect.stringContaining('maxItems allows 1024')],
+    ])
+    expect(faultsOf(a(over(long.slice(1))), { id: 'b', ...over(long, { maxItems: 1_025 }) })).toEqual([])
+  })
+
+  it('who runs for each item cannot choose', () => {
+    expect(faultsOf(a({ ...over([1]), kind: 'branch' }), b({}))).toEqual([
+      ['chooses_by_items', '/tasks/0/kind', expect.stringContaining('branch chooses once, and "a" runs for')],
+    ])
+    expect(faultsOf(a({ matrix: { n: [1] }, kind: 'short_circuit' }), b({}))).toHaveLength(1)
+  })
+
+  it('who chooses among nothing is warned of, and so is a list without items', () => {
+    expect(warningsOf(a({ kind: 'branch' }), { id: 'c', kind: 'short_circuit' })).toEqual([
+      ['chooses_nothing', '/tasks/0/kind'],
+      ['chooses_nothing', '/tasks/1/kind'],
+    ])
+    expect(warningsOf(a({ kind: 'branch' }), b({}))).toEqual([])
+    expect(warningsOf(a(over([])))).toEqual([['empty_list', '/tasks/0/forEach/from/items']])
+  })
+})

@@ -1,10 +1,11 @@
 /**
- * `belfry queue …`: what runs next and why, what holds the rest, pauses, and the limit of the tenant. Queues
- * go by their names, and are there as soon as something names them.
+ * `belfry queue …`: what runs next and why, what holds the rest, what it needs of workers, pauses, and the
+ * limit of the tenant. Queues go by their names, and are there as soon as something names them.
  */
 import type { Call, Command } from '../command.ts'
 import { required } from '../command.ts'
 import { UsageError } from '../exit-codes.ts'
+import { queueStatsFields } from '../output/cluster-shapes.ts'
 import { heldGroupShape, queuedRunShape, queueSummaryShape } from '../output/limit-shapes.ts'
 import { wholeOrNone } from './limit-flags.ts'
 import { given, sayChange } from './shared.ts'
@@ -30,6 +31,19 @@ async function show(call: Call): Promise<undefined> {
   if (queue.heldGroups.length > 0) call.printer.list({ items: queue.heldGroups }, heldGroupShape, '')
   const [first] = queue.next
   if (first !== undefined) call.printer.say(`The first: ${first.why}`)
+}
+
+async function stats(call: Call): Promise<undefined> {
+  const client = await call.client()
+  const query = given({
+    tenants: call.flags.on('all-tenants') ? ('all' as const) : undefined,
+    targetStartDelayMs: call.flags.durationMs('target-start-delay'),
+    slotsPerWorker: call.flags.whole('slots', 1, 10_000),
+    minWorkers: call.flags.whole('min', 0, 10_000),
+    maxWorkers: call.flags.whole('max', 0, 10_000),
+  })
+  const answer = await client.queues.stats(required(call, 'queue'), query)
+  call.printer.one(answer, { name: ({ queue }) => queue, columns: [], fields: queueStatsFields })
 }
 
 async function pause(call: Call): Promise<undefined> {
@@ -93,6 +107,41 @@ export const queueCommands: readonly Command[] = [
     fieldFlags: { '/query/limit': '--limit' },
     examples: [{ words: 'The next 50 runs', command: 'belfry queue show default --limit 50' }],
     run: show,
+  },
+  {
+    noun: 'queue',
+    verb: 'stats',
+    summary: 'Show how much waits and runs in a queue, and how many workers it needs',
+    details:
+      'The figures that KEDA, an HPA and `belfry worker pool` scale by. Ages are measured by the clock of ' +
+      'the database.',
+    arguments: [queueArgument],
+    flags: [
+      { name: 'all-tenants', summary: 'Count the runs of all tenants (needs the scope platform)' },
+      {
+        name: 'target-start-delay',
+        value: 'duration',
+        summary: 'Within which time what waits should start, 1s if left out',
+      },
+      { name: 'slots', value: 'count', summary: 'Slots of a worker; as they are on average if left out' },
+      { name: 'min', value: 'count', summary: 'Least workers, 0 if left out' },
+      { name: 'max', value: 'count', summary: 'Most workers, 1000 if left out' },
+    ],
+    effect: 'read',
+    fieldFlags: {
+      '/query/tenants': '--all-tenants',
+      '/query/targetStartDelayMs': '--target-start-delay',
+      '/query/slotsPerWorker': '--slots',
+      '/query/minWorkers': '--min',
+      '/query/maxWorkers': '--max',
+    },
+    examples: [
+      {
+        words: 'How many workers of 20 slots would start everything within two seconds',
+        command: 'belfry queue stats default --slots 20 --target-start-delay 2s',
+      },
+    ],
+    run: stats,
   },
   {
     noun: 'queue',

@@ -11,7 +11,7 @@ import { runSelectionShape } from '../output/dead-letter-shapes.ts'
 import { runShape } from '../output/shapes.ts'
 import { backfillId, findJobId, findScheduleId, runId } from '../resolve-name.ts'
 import { afterPreview, yesFlag } from './bulk.ts'
-import { given, sayChange } from './shared.ts'
+import { given, madeFlags, sayChange } from './shared.ts'
 
 const filterFlags = ['job', 'state', 'queue', 'schedule', 'backfill', 'since', 'until'] as const
 
@@ -110,8 +110,7 @@ export const runCancelCommand: Command = {
     { name: 'queue', value: 'name', summary: 'All in this queue' },
     { name: 'schedule', value: 'schedule', summary: 'All of this schedule (name or id)' },
     { name: 'backfill', value: 'id', summary: 'All of this backfill' },
-    { name: 'since', value: 'time', summary: 'Made from this time on: 1h (ago), or 2026-12-01T00:00:00Z' },
-    { name: 'until', value: 'time', summary: 'Made before this time' },
+    ...madeFlags,
     { name: 'reason', value: 'words', summary: 'Why; kept with the runs and shown' },
     yesFlag,
   ],

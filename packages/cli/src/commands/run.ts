@@ -2,7 +2,7 @@
  * `belfry run …`: run on demand, see what
  * ran and why, wait, cancel.
  */
-import type { Attempt, Run, RunCreated, RunState } from '@belfry/contract'
+import type { Attempt, Run, RunCreated } from '@belfry/contract'
 import { defaultTriggerRule, runStates, triggerRules } from '@belfry/contract'
 import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
@@ -23,9 +23,11 @@ import {
   given,
   inputFlag,
   listFlags,
+  madeFlags,
   pageQuery,
   printList,
   sayChange,
+  statesFromFlag,
   waitAndPrint,
   waitFlags,
 } from './shared.ts'
@@ -87,19 +89,11 @@ function dedupeFromFlags(call: Call): Pick<BodyOf<'runCreate'>, 'dedupeKey' | 'd
   })
 }
 
-function statesFromFlag(call: Call): RunState[] | undefined {
-  const named = call.flags.list('state').flatMap((text) => text.split(','))
-  const known = runStates.filter((state) => named.includes(state))
-  const wrong = named.find((name) => !(runStates as readonly string[]).includes(name))
-  if (wrong !== undefined) throw new UsageError(`--state "${wrong}" is not one of ${runStates.join(', ')}`)
-  return known.length === 0 ? undefined : known
-}
-
 const filterFlags = ['state', 'job', 'schedule', 'backfill', 'workflow-run', 'task', 'since', 'until']
 
 async function list(call: Call): Promise<undefined> {
   const client = await call.client()
-  const state = statesFromFlag(call)
+  const state = statesFromFlag(call, runStates)
   const job = call.flags.text('job')
   const schedule = call.flags.text('schedule')
   const backfill = call.flags.text('backfill')
@@ -194,8 +188,7 @@ const lookCommands: readonly Command[] = [
       { name: 'backfill', value: 'id', summary: 'Only of this backfill; shows what each was planned for' },
       { name: 'workflow-run', value: 'id', summary: 'Only of its tasks, those before a rerun too' },
       { name: 'task', value: 'id', summary: 'Only of this task; with --workflow-run' },
-      { name: 'since', value: 'time', summary: 'Made from this time on: 1h (ago), or 2026-12-01T00:00:00Z' },
-      { name: 'until', value: 'time', summary: 'Made before this time' },
+      ...madeFlags,
       ...listFlags,
     ],
     effect: 'read',

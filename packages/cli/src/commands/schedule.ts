@@ -178,8 +178,10 @@ const changeCommands: readonly Command[] = [
     verb: 'delete',
     summary: 'Delete a schedule; its history stays',
     details:
-      'Its runs and occurrences are found by its id: belfry run list --schedule ID, belfry schedule ' +
-      'occurrences ID. Runs that wait or run go on.',
+      'No planned time of it fires any more, and a backfill of it ends. What it has started goes on, also ' +
+      'what waits for its turn. Its history is found by its id: belfry run list --schedule ID (of a ' +
+      'workflow: belfry workflow-run list --schedule ID), belfry schedule occurrences ID. The name is free ' +
+      'for another one.',
     arguments: [scheduleArgument],
     effect: 'change',
     examples: [{ words: 'Delete it', command: 'belfry schedule delete nightly' }],

@@ -24,8 +24,8 @@ const settingFlags: readonly FlagSpec[] = [
 ]
 
 /** Settings given as flags, by their name in the configuration; checked by the server's own schema. */
-const settings = (call: Call): Record<string, unknown> => ({
-  ...Object.fromEntries(call.flags.list('set').map(settingOf)),
+const settings = (call: Call, secrets: ReadonlySet<string>): Record<string, unknown> => ({
+  ...Object.fromEntries(call.flags.list('set').map((text) => settingOf(text, secrets))),
   ...given({
     dataDir: call.flags.text('data-dir'),
     host: call.flags.text('host'),
@@ -39,14 +39,18 @@ const settings = (call: Call): Record<string, unknown> => ({
 })
 
 /** One `--set name=value`. What may hold a password comes by the environment or the file only. */
-function settingOf(text: string): readonly [string, string] {
+export function settingOf(text: string, secrets: ReadonlySet<string>): readonly [string, string] {
   const equals = text.indexOf('=')
   const name = text.slice(0, Math.max(0, equals))
+  const value = text.slice(equals + 1)
   if (name === '') throw new UsageError(`--set "${text}" is not a setting; write it like --set drainMs=60000`)
   if (name === 'databaseUrl') {
     throw new UsageError('--set databaseUrl would show its password to others; use DATABASE_URL or the file')
   }
-  return [name, text.slice(equals + 1)]
+  if (secrets.has(name) || shownSetting(value) !== value) {
+    throw new UsageError(`--set ${name} would show a secret to others; use its variable or the file`)
+  }
+  return [name, value]
 }
 
 const out = (call: Call) => (line: string) => call.io.stdout.write(`${line}\n`)
@@ -95,7 +99,7 @@ async function runServer(
   const module = await call.io.loadServer()
   return module.runServer({
     action,
-    flags: settings(call),
+    flags: settings(call, module.secretSettings),
     ...given({ configFile: call.flags.text('config') }),
     env: call.io.env,
     say: (line) => call.printer.say(line),
@@ -121,21 +125,26 @@ async function init(call: Call): Promise<undefined> {
 
 async function loadedConfig(call: Call) {
   const module = await call.io.loadServer()
-  return module.loadConfig({
-    flags: settings(call),
+  const loaded = module.loadConfig({
+    flags: settings(call, module.secretSettings),
     env: call.io.env,
     ...given({ file: call.flags.text('config') }),
   })
+  return { ...loaded, secrets: module.secretSettings }
 }
 
-/** A setting as it may be shown: passwords in addresses are left out. */
+/**
+ * A setting as it may be shown: passwords in addresses are left out, also in those that are no proper ones,
+ * or name several hosts.
+ */
 function shownSetting(value: unknown): unknown {
-  if (typeof value !== 'string' || !URL.canParse(value)) return value
-  const url = new URL(value)
-  if (url.password === '' && url.search === '') return value
-  if (url.password !== '') url.password = '***'
-  if (url.search !== '') url.search = '?***'
-  return url.href
+  const [, scheme, rest] =
+    /^([a-z][a-z0-9+.-]*:\/\/)(.*)$/is.exec(typeof value === 'string' ? value : '') ?? []
+  if (scheme === undefined || rest === undefined) return value
+  const at = rest.lastIndexOf('@')
+  const login = rest.slice(0, Math.max(0, at)).replace(/:.*$/s, ':***')
+  const place = rest.slice(at + 1).replace(/\?.+$/s, '?***')
+  return `${scheme}${login}${at < 0 ? '' : '@'}${place}`
 }
 
 async function configCheck(call: Call): Promise<undefined> {
@@ -150,11 +159,13 @@ function settingWords(value: unknown): string {
 }
 
 async function configShow(call: Call): Promise<undefined> {
-  const { config, sources } = await loadedConfig(call)
+  const { config, sources, secrets } = await loadedConfig(call)
   const names = Object.keys(sources) as (keyof Config)[]
+  const shown = (name: keyof Config): unknown =>
+    secrets.has(name) && config[name] !== undefined ? '***' : shownSetting(config[name])
   const rows = names.map((name) => ({
     name,
-    value: shownSetting(config[name]) ?? null,
+    value: shown(name) ?? null,
     from: sources[name],
   }))
   const width = Math.max(...rows.map((row) => row.name.length))
@@ -166,8 +177,14 @@ async function configShow(call: Call): Promise<undefined> {
 
 async function demo(call: Call): Promise<number> {
   const options = given({ forSeconds: call.flags.whole('for', 1, 86_400) })
-  const [{ runDemo }, { startBelfry }] = await Promise.all([import('../demo/demo.ts'), call.io.loadServer()])
-  return runDemo({ ...options, out: out(call), signal: call.io.stopSignal(), startBelfry })
+  const { startBelfry } = await call.io.loadServer()
+  const common = { ...options, out: out(call), signal: call.io.stopSignal(), startBelfry }
+  if (call.flags.on('cluster')) {
+    const { runClusterDemo } = await import('../demo/cluster/cluster-demo.ts')
+    return runClusterDemo({ ...common, env: call.io.env })
+  }
+  const { runDemo } = await import('../demo/demo.ts')
+  return runDemo(common)
 }
 
 export const devCommand: Command = {
@@ -265,8 +282,17 @@ export const demoCommand: Command = {
   noun: 'demo',
   summary: 'Show the main job of Belfry with real parts',
   hidden: true,
-  flags: [{ name: 'for', value: 'seconds', summary: 'End by itself after this time, with a summary' }],
+  flags: [
+    { name: 'for', value: 'seconds', summary: 'End by itself after this time, with a summary' },
+    {
+      name: 'cluster',
+      summary: 'Several processes with Redis and Kafka, as far as installed; kills parts of it on the way',
+    },
+  ],
   effect: 'local',
-  examples: [{ words: 'Twenty seconds', command: 'belfry demo --for 20' }],
+  examples: [
+    { words: 'Twenty seconds', command: 'belfry demo --for 20' },
+    { words: 'A cluster whose parts are killed', command: 'belfry demo --cluster --for 60' },
+  ],
   run: demo,
 }

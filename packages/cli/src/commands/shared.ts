@@ -18,6 +18,12 @@ export const listFlags: readonly FlagSpec[] = [
   { name: 'all', summary: 'All pages' },
 ]
 
+/** Of lists of what was made at some time. */
+export const madeFlags: readonly FlagSpec[] = [
+  { name: 'since', value: 'time', summary: 'Made from this time on: 1h (ago), or 2026-12-01T00:00:00Z' },
+  { name: 'until', value: 'time', summary: 'Made before this time' },
+]
+
 export const inputFlag: FlagSpec = {
   name: 'input',
   value: 'json',
@@ -31,6 +37,18 @@ export const waitFlags: readonly FlagSpec[] = [
   },
   { name: 'timeout', value: 'duration', summary: 'Longest wait, such as 60s; no limit if left out' },
 ]
+
+/** The states that --state names, once or several times, with commas or without. */
+export function statesFromFlag<State extends string>(
+  call: Call,
+  states: readonly State[],
+): State[] | undefined {
+  const named = call.flags.list('state').flatMap((text) => text.split(','))
+  const wrong = named.find((name) => !(states as readonly string[]).includes(name))
+  if (wrong !== undefined) throw new UsageError(`--state "${wrong}" is not one of ${states.join(', ')}`)
+  const known = states.filter((state) => named.includes(state))
+  return known.length === 0 ? undefined : known
+}
 
 /** The paging part of a list's query. */
 export function pageQuery(call: Call): { limit?: number; cursor?: string } {

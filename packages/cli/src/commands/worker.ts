@@ -1,10 +1,11 @@
 /**
- * `belfry worker …`: who runs functions
- * now.
+ * `belfry worker …`: who runs functions now, and a pool of workers on this host. The pool itself is in
+ * worker-pool.ts.
  */
 import type { Call, Command } from '../command.ts'
 import { workerShape } from '../output/shapes.ts'
 import { listFlags, pageQuery, printList } from './shared.ts'
+import { workerPoolCommand } from './worker-pool.ts'
 
 async function list(call: Call): Promise<undefined> {
   const client = await call.client()
@@ -23,4 +24,5 @@ export const workerCommands: readonly Command[] = [
     examples: [{ words: 'Who runs functions now', command: 'belfry worker list' }],
     run: list,
   },
+  workerPoolCommand,
 ]

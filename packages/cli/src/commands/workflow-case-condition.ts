@@ -3,7 +3,15 @@
  * `{not: …}` or `{node, in: [states]}`.
  */
 import type { Condition } from '@belfry/contract'
-import { isObject, NotApplicable, onlyKnown, statesOf } from './workflow-case-words.ts'
+import {
+  type Case,
+  firstOf,
+  isObject,
+  NotApplicable,
+  onlyKnown,
+  own,
+  statesOf,
+} from './workflow-case-words.ts'
 
 const unknownForm = (): NotApplicable =>
   new NotApplicable('an edge condition of a form that is not known here')
@@ -19,6 +27,32 @@ export function conditionOf(depends: unknown): Condition {
   if ('not' in depends) return { not: conditionOf(depends['not']) }
   if (typeof depends['node'] !== 'string') throw unknownForm()
   return { task: depends['node'], in: statesOf(depends['in'], 'an edge condition') }
+}
+
+/** A condition of a node as a text or a constant, by several names. */
+export const conditionFields = ['when', 'if', 'run_if'] as const
+
+/** What is no expression: `true`, `false`, and the functions of GitHub Actions that are rules here. */
+const literals: Readonly<Record<string, { readonly rule?: string; readonly when?: Condition }>> = {
+  true: {},
+  // there is no input
+  false: { when: { input: '', is: { exists: true } } },
+  'success()': { rule: 'all_success' },
+  'always()': { rule: 'all_done' },
+  '!cancelled()': { rule: 'all_done' },
+  'failure()': { rule: 'one_failed' },
+}
+
+/** Throws NotApplicable for an expression, which nobody evaluates here. */
+export function literalOf(id: string, form: Case): { readonly rule?: string; readonly when?: Condition } {
+  const given = firstOf(form, conditionFields)
+  if (given === undefined) return {}
+  const text = typeof given === 'string' ? given : JSON.stringify(given)
+  const literal = own(literals, text.replace(/^\$\{\{(.*)\}\}$/, '$1').trim())
+  const isAlone = firstOf(form, ['rule', 'trigger_rule', 'depends']) === undefined
+  if (literal !== undefined && (isAlone || (literal.rule ?? literal.when) === undefined)) return literal
+  const field = conditionFields.find((name) => name in form)
+  throw new NotApplicable(`the condition "${field}" of "${id}" is not known here`)
 }
 
 /** The nodes that a condition looks at. */

@@ -4,7 +4,7 @@
  */
 import type { TriggerRule } from '@belfry/contract'
 import type { TaskShape } from '@belfry/server/workflow'
-import { conditionOf, namesIn } from './workflow-case-condition.ts'
+import { conditionFields, conditionOf, literalOf, namesIn } from './workflow-case-condition.ts'
 import { generatedGraph } from './workflow-case-generate.ts'
 import {
   type Case,
@@ -48,14 +48,14 @@ export interface CaseDefaults {
 const kindGroups: Readonly<Record<string, readonly string[]>> = {
   task: [
     ...fieldsOf(`task http job step function script shell container lambda sensor sleep wait timer signal
-    event approval dummy empty noop reduce join watcher workflow flow subflow sub_dag
+    event approval suspend dummy empty noop pass reduce join watcher workflow flow subflow sub_dag
     subworkflow sub_workflow child_workflow trigger`),
   ],
   setup: ['setup'],
   teardown: ['teardown'],
   mapped: ['mapped', 'map', 'for_each', 'foreach', 'fan_out'],
   matrix: ['matrix'],
-  branch: ['branch', 'switch'],
+  branch: ['branch', 'switch', 'choice'],
   latest_only: ['latest_only'],
   short_circuit: ['short_circuit', 'gate'],
   failure_handler: fieldsOf(`failure_handler on_failure error_handler failure_hook failure_callback
@@ -69,17 +69,21 @@ const isHandler = (kind: string): boolean => kind === 'failure_handler' || kind 
 
 const parentFields = ['needs', 'depends_on', 'dependencies', 'upstream', 'parents']
 const allowFields = ['allow_failure', 'continue_on', 'continue_on_error', 'continue_on_failure']
+/** How long a node may take: it has to be a time, but outcomes are given. */
+export const timeoutFields = fieldsOf('timeout timeout_s timeout_ms execution_timeout')
 /** Of nodes that run for each item of something. */
 const listFields = fieldsOf('over count items max_items axes matrix')
 const nodeFields = new Set([
   ...listFields,
   ...fieldsOf(`id name kind rule trigger_rule retries depends ignore_downstream_trigger_rules group fail_fast
-    when teardown_of setups`),
+    teardown_of setups`),
+  ...conditionFields,
   ...parentFields,
   ...allowFields,
+  ...timeoutFields,
   // these say how long or where it runs, not what comes of it: outcomes are given
-  ...fieldsOf(`timeout timeout_s timeout_ms retry_delay retry_delay_s priority weight pool queue
-    max_parallel on_failure_fail_dagrun soft_fail command image url`),
+  ...fieldsOf(`retry_delay retry_delay_s priority priority_weight weight pool queue concurrency max_parallel
+    max_active_tis_per_dag max_active_tis_per_dagrun on_failure_fail_dagrun soft_fail command image url`),
 ])
 
 /** Throws NotApplicable. A node that is unknown in an edge stays there: the check of the shape names it. */
@@ -207,6 +211,7 @@ function fixedCount(node: CaseNode): [string, number][] {
   const axes = form['axes'] ?? form['matrix']
   const given = form['count'] ?? form['items']
   if (isObject(axes)) {
+    if (Object.keys(axes).length === 0) return [[id, 0]]
     const sizes = Object.values(axes).map((axis) => (Array.isArray(axis) ? axis.length : undefined))
     if (sizes.includes(undefined))
       throw new NotApplicable(`the matrix of "${id}" has an axis that is no list`)
@@ -230,17 +235,17 @@ function shapeOf(
   const kind = node.kind === 'failure_handler' && parents.some(isMain) ? 'task' : node.kind
   const handles = kind !== node.kind
   const needs = kind === 'exit_handler' ? parents.filter((parent) => !isMain(parent)) : parents
-  const rule = textIn(form, ['rule', 'trigger_rule'], handles ? 'one_failed' : defaultRule)
+  const literal = literalOf(id, form)
+  const rule = literal.rule ?? textIn(form, ['rule', 'trigger_rule'], handles ? 'one_failed' : defaultRule)
   const setups = kind === 'teardown' ? needs.filter((parent) => byId.get(parent)?.kind === 'setup') : []
   const depends = form['depends']
-  if (form['when'] !== undefined) throw new NotApplicable(`the condition "when" of "${id}" is not known here`)
   return {
     id,
     role: kind === 'failure_handler' ? 'on_failure' : kind === 'exit_handler' ? 'finally' : 'main',
     needs,
     rule: (depends !== undefined || kind === 'teardown' ? 'all_done' : ruleOf(rule)) as TriggerRule,
     kind: behaviourOf(kind, form),
-    when: depends === undefined ? undefined : conditionOf(depends),
+    when: literal.when ?? (depends === undefined ? undefined : conditionOf(depends)),
     allowFailure: allowsFailure(form),
     mapped: hasItems(node),
     ...(setups.length === 0 ? {} : { teardownOf: setups }),

@@ -32,7 +32,8 @@ const graphFields = ['nodes', 'edges', 'generate']
 const phaseFields = new Set([
   ...scenarioFields,
   ...graphFields,
-  ...fieldsOf(`action select node nodes state as to definition definition_version version by input
+  ...fieldsOf(`action select node nodes include_downstream include_upstream state as to
+    definition definition_version version by input
     params parameters payload reason any_of name`),
 ])
 const selectFields = new Set(
@@ -49,7 +50,11 @@ const actions: Readonly<Record<string, 'start' | 'failed' | 'all' | 'mark' | 'ed
   restart: 'all',
   replay: 'all',
   clear: 'all',
+  rerun_job: 'all',
+  rerun_all_jobs: 'all',
   rerun_failed: 'failed',
+  rerun_failed_jobs: 'failed',
+  clear_failed: 'failed',
   retry: 'failed',
   resume: 'failed',
   rerun_from: 'all',
@@ -158,17 +163,26 @@ function begin(
     const targets = targetsOf(phase['targets'])
     return { progress, commands: rules.beginWorkflow(progress, targets === undefined ? {} : { targets }) }
   }
-  const select = objectIn(phase, 'select')
+  const select = { ...reachOf(phase), ...objectIn(phase, 'select') }
   onlyKnown(select, selectFields, 'the selection')
   const named = textsOf(
     select['nodes'] ?? select['node'] ?? select['from'] ?? phase['nodes'] ?? phase['node'],
   )
   const stray = named.find((name) => !plan.byId.has(name))
   if (stray !== undefined) throw new NotApplicable(`the selection names "${stray}", which is no node`)
+  if (action === 'mark' && (select['include_downstream'] === true || select['include_upstream'] === true))
+    throw new NotApplicable('a mark sets the tasks that it names, and no others')
   return action === 'mark'
     ? rules.markTasks(progress, named, stateToSet(phase))
     : rules.rerunWorkflow(progress, selectionOf(action, select, named, progress, rules))
 }
+
+const reachOf = (phase: Case): Case =>
+  Object.fromEntries(
+    ['include_downstream', 'include_upstream'].flatMap((field) =>
+      phase[field] === undefined ? [] : [[field, phase[field]]],
+    ),
+  )
 
 export const targetsOf = (value: unknown): readonly string[] | undefined => {
   const names = (typeof value === 'string' ? value.split(/[\s,]+/) : textsOf(value)).filter(
@@ -206,12 +220,15 @@ function selectionOf(
     return { what: 'only', tasks: failed }
   }
   const also = select['restart_successful'] === true
-  if (onlyFailed && !also)
-    throw new NotApplicable('a selection of what failed among named nodes is not known here')
   const wrong = also ? [...rules.tasksToReset(progress, { what: 'failed' })] : []
   const indexes = [...wrong, ...named.flatMap((id) => plan.byId.get(id)?.index ?? [])]
   const above = select['include_upstream'] === true ? [...rules.reachable(plan, indexes, 'parents')] : indexes
-  const tasks = above.flatMap((index) => plan.tasks[index]?.id ?? [])
+  // what failed among them, and among what follows if that is meant too
+  const among = onlyFailed && !also && below ? [...rules.reachable(plan, above, 'children')] : above
+  const isWrong = (index: number): boolean =>
+    ['failed', 'upstream_failed', 'canceled'].includes(states[index] ?? '')
+  const chosen = onlyFailed && !also ? among.filter(isWrong) : among
+  const tasks = chosen.flatMap((index) => plan.tasks[index]?.id ?? [])
   return { what: below ? 'from' : 'only', tasks }
 }
 

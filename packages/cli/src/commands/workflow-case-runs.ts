@@ -39,6 +39,7 @@ export const isOfRuns = (entry: Case): boolean =>
 /** Throws NotApplicable for what happens to none of Belfry's runs, such as one that fails at the limit. */
 export function playRuns(entry: Case): object {
   const states = new Map<string, string>()
+  const groups = new Map<string, string>()
   const phases = listOf(entry['phases']).map((each, index) => {
     const phase = objectOf(each)
     onlyKnown(phase, phaseFields, `phase ${index + 1}`)
@@ -48,13 +49,22 @@ export function playRuns(entry: Case): object {
     }
     const settings: Case = { ...common, ...objectOf(phase['concurrency']), ...phase }
     for (const field of ['concurrency']) onlyKnown(objectOf(phase[field]), groupFields, `"${field}"`)
-    take(states, settings, textOf(entry['system'], ''))
+    const run = textOf(settings['run'], '')
+    if (settings['action'] === 'start_run') groups.set(run, textOf(settings['group'], ''))
+    const isFellow = (id: string): boolean => groups.get(id) === groups.get(run)
+    take(states, settings, textOf(entry['system'], ''), isFellow)
     return { runs: Object.fromEntries(states) }
   })
   return { valid: true, phases }
 }
 
-function take(states: Map<string, string>, settings: Case, system: string): void {
+/** Runs of other groups play no part. */
+function take(
+  states: Map<string, string>,
+  settings: Case,
+  system: string,
+  isFellow: (run: string) => boolean,
+): void {
   const run = textOf(settings['run'], '')
   const limit = wholeOf(
     settings[limitFields.find((field) => field in settings) ?? ''] ?? 1,
@@ -62,7 +72,7 @@ function take(states: Map<string, string>, settings: Case, system: string): void
     'the limit of runs',
   )
   const standing = (state: string): string[] =>
-    [...states].flatMap(([id, its]) => (its === state ? [id] : []))
+    [...states].flatMap(([id, its]) => (its === state && isFellow(id) ? [id] : []))
   switch (settings['action']) {
     case 'start_run':
       states.set(run, admit(states, settings, limit, standing, system))

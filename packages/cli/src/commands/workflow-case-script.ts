@@ -29,7 +29,17 @@ export const scenarioFields: ReadonlySet<string> = new Set([
     run_timeout running_when targets skip approvals`),
   ...gateFields,
 ])
-const stopFields = new Set(['when_running', 'finished', 'not_started', 'when', 'after', 'after_s', 'mode'])
+const stopFields = new Set([
+  'when_running',
+  'finished',
+  'not_started',
+  'when',
+  'after',
+  'after_s',
+  'mode',
+  'grace',
+  'grace_s',
+])
 
 /** Where one failure stops the rest, what runs goes on in some systems and is ended in others. */
 export function failFastOf(entry: Case, scenario: Case): 'off' | 'finish_running' | 'cancel_running' {
@@ -150,21 +160,23 @@ function itemsIn(
 ): Pick<Workflow.WorkflowScript, 'itemCounts' | 'itemSources'> {
   const said = objectIn(scenario, 'items')
   const counts = new Map<string, number | null>(Object.entries(graph.fixedCounts))
-  const sources = new Map<string, string>()
+  const sources = new Map<string, readonly string[]>()
   for (const { id, form } of graph.nodes) {
     const from = own(graph.sources, id)
     if (from === undefined) continue
-    const most =
-      form['max_items'] === undefined ? usualForEachItems : wholeOf(form['max_items'], 1, 'max_items')
+    const most = maxItemsOf(form)
     const given = [...(own(said, id) === undefined ? from : [id])].map((source) => own(said, source))
     const [only] = from
+    if (from.length > 0) sources.set(id, from)
     if (given.length > 0 && given.every((each) => each !== undefined)) counts.set(id, lengthOf(given, most))
-    else if (from.length === 1 && only !== undefined && own(graph.sources, only) !== undefined)
-      sources.set(id, only)
+    else if (from.length === 1 && only !== undefined && own(graph.sources, only) !== undefined) continue
     else if (!counts.has(id)) throw new NotApplicable(`it is not said how many items "${id}" has`)
   }
   return { itemCounts: Object.fromEntries(counts), itemSources: Object.fromEntries(sources) }
 }
+
+export const maxItemsOf = (form: Case): number =>
+  form['max_items'] === undefined ? usualForEachItems : wholeOf(form['max_items'], 1, 'max_items')
 
 function lengthOf(lists: readonly unknown[], most: number): number | null {
   const sizes = lists.map((list) => {
@@ -194,7 +206,10 @@ function choicesIn(
     if (kind === 'latest_only') gate(id, scenario['is_latest_run'] !== false)
     else if (kind === 'short_circuit') gate(id, true)
   }
+  const plain = new Set(graph.nodes.flatMap(({ id, kind }) => (kind === 'task' ? [id] : [])))
   for (const [id, open] of Object.entries(gates)) {
+    if (plain.has(id) && ('conditions' in scenario || 'condition' in scenario))
+      throw new NotApplicable(`a condition of "${id}" is said by "when" of the node`)
     if (typeof open !== 'boolean') throw new NotApplicable(`what "${id}" came to is neither true nor false`)
     gate(id, open)
   }

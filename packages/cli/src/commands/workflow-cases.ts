@@ -14,10 +14,10 @@ import type * as Workflow from '@belfry/server/workflow'
 import { UsageError } from '../exit-codes.ts'
 import type { Stream } from '../io.ts'
 import { toJsonLine } from '../output/structured.ts'
-import { type CaseDefaults, type CaseGraph, graphOf } from './workflow-case-graph.ts'
+import { type CaseDefaults, type CaseGraph, graphOf, timeoutFields } from './workflow-case-graph.ts'
 import { playPhases, shown, targetsOf } from './workflow-case-phases.ts'
 import { isOfRuns, playRuns } from './workflow-case-runs.ts'
-import { failFastOf, scenarioFields, scriptOf } from './workflow-case-script.ts'
+import { failFastOf, maxItemsOf, scenarioFields, scriptOf } from './workflow-case-script.ts'
 import {
   type Case,
   isObject,
@@ -26,6 +26,7 @@ import {
   objectIn,
   objectOf,
   onlyKnown,
+  own,
   textOf,
   fieldsOf,
 } from './workflow-case-words.ts'
@@ -111,7 +112,7 @@ function playOne(entry: Case, scenario: Case, defaults: CaseDefaults, rules: Rul
   const graph = graphOf(entry, defaults)
   const opened = rules.openWorkflow(graph.shapes, failFastOf(entry, scenario))
   const targets = targetsOf(scenario['targets'] ?? entry['targets'])
-  const errors = [...(opened.ok ? targetFaults(opened.value, targets) : opened.error), ...matrixFaults(graph)]
+  const errors = [...(opened.ok ? targetFaults(opened.value, targets) : opened.error), ...fieldFaults(graph)]
   if (!opened.ok || errors.length > 0) return { valid: false, errors }
   const plan = opened.value
   const played = rules.simulate(plan, scriptOf(scenario, graph), targets)
@@ -127,15 +128,31 @@ const targetFaults = (
     return byId.has(id) ? [] : [{ code: 'unknown_task', pointer: `/targets/${place}`, message }]
   })
 
-function matrixFaults({ nodes, fixedCounts }: CaseGraph): Workflow.WorkflowFault[] {
-  return nodes.flatMap(({ id, kind }, index): Workflow.WorkflowFault[] => {
-    const count = kind === 'matrix' && Object.hasOwn(fixedCounts, id) ? fixedCounts[id] : undefined
-    const pointer = `/tasks/${index}/matrix`
-    if (count === 0)
-      return [{ code: 'no_items', pointer, message: 'has an axis without values; give it some' }]
-    const message = `makes ${count} tasks; a matrix makes ${maxMatrixTasks} at most`
-    return count === undefined || count <= maxMatrixTasks
-      ? []
-      : [{ code: 'too_many_tasks', pointer, message }]
+interface FieldFault extends Omit<Workflow.WorkflowFault, 'code'> {
+  readonly code: Workflow.WorkflowFault['code'] | 'invalid_value'
+}
+
+/** What a definition is refused for by single fields, in the fields of a case. */
+function fieldFaults({ nodes, fixedCounts }: CaseGraph): FieldFault[] {
+  return nodes.flatMap(({ id, kind, form }, index): FieldFault[] => {
+    const faults: FieldFault[] = []
+    const fault = (code: FieldFault['code'], field: string, message: string): void => {
+      faults.push({ code, pointer: `/tasks/${index}/${field}`, message })
+    }
+    const isBelow = (value: unknown, least: number): boolean => typeof value === 'number' && value < least
+    if (isBelow(form['retries'], 0)) fault('invalid_value', 'retry', 'is below 0; write 0 for one attempt')
+    if (timeoutFields.some((field) => form[field] === 0 || isBelow(form[field], 0)))
+      fault('invalid_value', 'attemptTimeoutMs', 'is no time; write more than 0, or leave it out')
+    const count = own(fixedCounts, id)
+    if (count === undefined) return faults
+    if (kind === 'matrix') {
+      if (count === 0) fault('no_items', 'matrix', 'has an axis without values; give it some')
+      if (count > maxMatrixTasks)
+        fault('too_many_tasks', 'matrix', `makes ${count} tasks; a matrix makes ${maxMatrixTasks} at most`)
+      return faults
+    }
+    const most = maxItemsOf(form)
+    if (count > most) fault('too_many_items', 'forEach', `has ${count} items; maxItems allows ${most}`)
+    return faults
   })
 }

@@ -2,6 +2,7 @@
  * `belfry workflow run` and `belfry workflow-run list|get|tasks|cancel`: runs of workflows, and how their
  * tasks stand.
  */
+import { workflowRunStates } from '@belfry/contract'
 import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
 import { required } from '../command.ts'
@@ -11,7 +12,17 @@ import {
   workflowRunTaskShape,
 } from '../output/workflow-run-shapes.ts'
 import { findScheduleId } from '../resolve-name.ts'
-import { given, inputFlag, listFlags, pageQuery, printList, sayChange, waitFlags } from './shared.ts'
+import {
+  given,
+  inputFlag,
+  listFlags,
+  madeFlags,
+  pageQuery,
+  printList,
+  sayChange,
+  statesFromFlag,
+  waitFlags,
+} from './shared.ts'
 import { listOf, waitForEnd, workflowRunId } from './workflow-run-wait.ts'
 import { watchRun } from './workflow-run-watch.ts'
 
@@ -46,13 +57,21 @@ async function list(call: Call): Promise<undefined> {
   const client = await call.client()
   const schedule = call.flags.text('schedule')
   const scheduleId = schedule === undefined ? undefined : await findScheduleId(client, schedule)
-  const query = { ...pageQuery(call), ...given({ workflow: call.flags.text('workflow'), scheduleId }) }
-  await printList(
-    call,
-    client.workflowRuns.list(query),
-    workflowRunSummaryShape,
-    'No workflow runs here. Ask for one: belfry workflow run NAME',
-  )
+  const query = {
+    ...pageQuery(call),
+    ...given({
+      workflow: call.flags.text('workflow'),
+      scheduleId,
+      state: statesFromFlag(call, workflowRunStates),
+      createdAfter: call.flags.pastInstant('since'),
+      createdBefore: call.flags.pastInstant('until'),
+    }),
+  }
+  const filtered = call.flags.given(['workflow', 'schedule', 'state', 'since', 'until']).length > 0
+  const empty = filtered
+    ? 'No workflow runs match. See all: belfry workflow-run list'
+    : 'No workflow runs here. Ask for one: belfry workflow run NAME'
+  await printList(call, client.workflowRuns.list(query), workflowRunSummaryShape, empty)
 }
 
 async function get(call: Call): Promise<number | undefined> {
@@ -113,11 +132,21 @@ export const workflowRunCommands: readonly Command[] = [
         value: 'schedule',
         summary: 'Of this schedule (name, or id also of a deleted one)',
       },
+      {
+        name: 'state',
+        value: 'states',
+        repeat: true,
+        summary: `Only in these states: ${workflowRunStates.join(', ')}`,
+      },
+      ...madeFlags,
       ...listFlags,
     ],
     effect: 'read',
     fieldFlags: { '/query/workflow': '--workflow', '/query/scheduleId': '--schedule' },
-    examples: [{ words: 'Of one workflow', command: 'belfry workflow-run list --workflow nightly' }],
+    examples: [
+      { words: 'Of one workflow', command: 'belfry workflow-run list --workflow nightly' },
+      { words: 'What failed since yesterday', command: 'belfry workflow-run list --state failed --since 1d' },
+    ],
     run: list,
   },
   {

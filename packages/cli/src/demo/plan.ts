@@ -68,7 +68,7 @@ export async function createDemoPlan(client: Client, targetUrl: string, nowMs: n
   }
 }
 
-function multiples(stepMs: number, firstMs: number): (untilMs: number) => number[] {
+export function multiples(stepMs: number, firstMs: number): (untilMs: number) => number[] {
   return (untilMs) => {
     const times: number[] = []
     for (let at = firstMs; at <= untilMs; at += stepMs) times.push(at)

@@ -11,6 +11,10 @@ export interface Call {
   readonly idempotencyKey: string
   readonly attempt: number
   readonly status: number
+  /** When it came, epoch ms. */
+  readonly atMs: number
+  /** The planned time that it is for, epoch ms; null for runs that no schedule made. */
+  readonly plannedMs: number | null
 }
 
 export interface Receiver {
@@ -19,8 +23,11 @@ export interface Receiver {
   close(): Promise<void>
 }
 
-/** `/flaky` answers 503 to the first two calls under each idempotency key, everything else 200. */
-export async function startReceiver(): Promise<Receiver> {
+/**
+ * `/flaky` answers 503 to the first two calls under each idempotency key, everything else 200. It takes
+ * `workMs` to answer; a call is on record before.
+ */
+export async function startReceiver(workMs = 0): Promise<Receiver> {
   const calls: Call[] = []
   const server = createServer((request, response) => {
     const header = (name: string): string => String(request.headers[name] ?? '')
@@ -29,9 +36,19 @@ export async function startReceiver(): Promise<Receiver> {
     request.resume().once('end', () => {
       const before = calls.filter((call) => call.idempotencyKey === idempotencyKey).length
       const status = path === '/flaky' && before < 2 ? 503 : 200
-      const attempt = Number(header('belfry-attempt'))
-      calls.push({ path, runId: header('belfry-run-id'), idempotencyKey, attempt, status })
-      response.writeHead(status, { 'content-type': 'text/plain' }).end(status === 200 ? 'done' : 'not now')
+      const planned = Date.parse(header('belfry-scheduled-for'))
+      calls.push({
+        path,
+        runId: header('belfry-run-id'),
+        idempotencyKey,
+        attempt: Number(header('belfry-attempt')),
+        status,
+        atMs: Date.now(),
+        plannedMs: Number.isNaN(planned) ? null : planned,
+      })
+      const answer = (): unknown =>
+        response.writeHead(status, { 'content-type': 'text/plain' }).end(status === 200 ? 'done' : 'not now')
+      setTimeout(answer, workMs)
     })
   })
   await new Promise<void>((resolve, reject) => {

@@ -86,7 +86,7 @@ async function judgeRun(
 }
 
 /** Nearest rank: the smallest value that at least `share` of all do not exceed. */
-function percentile(ascending: readonly number[], share: number): number | undefined {
+export function percentile(ascending: readonly number[], share: number): number | undefined {
   return ascending[Math.max(0, Math.ceil(ascending.length * share) - 1)]
 }
 

@@ -8,12 +8,14 @@ import type { Config } from '../config/schema.ts'
 import type { Database } from '../postgres/database.ts'
 import { openDatabase } from '../postgres/database.ts'
 import { readDatabaseFacts, readOpenReplans, readSchemaVersion } from '../postgres/health.ts'
+import type { Host } from '../postgres/hosts.ts'
+import { connectToOne, cut, describeTarget, hostsOf, isStandby } from '../postgres/hosts.ts'
 import { loginWarning } from '../postgres/login-rights.ts'
 import { checkSchema, schemaMismatch } from '../postgres/migrate.ts'
-import { describeTarget } from '../postgres/pool.ts'
 import { readNewestZoneData } from '../postgres/zone-records.ts'
 import type { Diagnosis, LocalZones } from './diagnosis.ts'
 import { wordsOf } from './diagnosis.ts'
+import { examineReplica } from './replica.ts'
 import { zoneFinding } from './zone-finding.ts'
 
 const oldestMajor = 15
@@ -41,9 +43,11 @@ export async function examineDatabase(
     if (server.some(({ name, status }) => name === 'database' && status === 'fail')) return server
     const schema = await examineSchema(db, config)
     const rights = await examined('database_rights', () => examineRights(db))
-    if (schema.status !== 'ok') return [...server, schema, rights]
+    const others = [...(await examineHosts(connectionString)), ...(await examineReplica(config, db))]
+    const found = [...server, schema, rights, ...others]
+    if (schema.status !== 'ok') return found
     const recorded = await examined('zone_data_on_record', () => examineRecord(db, local))
-    return [...server, schema, rights, recorded, await examined('replans', () => examineReplans(db))]
+    return [...found, recorded, await examined('replans', () => examineReplans(db))]
   } finally {
     await db.close()
   }
@@ -73,6 +77,34 @@ async function examineServer(db: Database, target: string): Promise<Diagnosis[]>
     const message = `${target} does not let Belfry in: ${wordsOf(error)}.`
     const fix = 'Check DATABASE_URL (host, user, password, name), and that the server runs and is reachable.'
     return [{ name: 'database', status: 'fail', message, fix }]
+  }
+}
+
+/** Of several hosts: who takes writes, who could, and who is not there when he is needed. */
+async function examineHosts(connectionString: string): Promise<Diagnosis[]> {
+  const { all } = hostsOf({ connectionString })
+  if (all.length < 2) return []
+  const found = await Promise.all(all.map(async (host) => ({ host, state: await stateOf(host) })))
+  const message = `${found.map(({ host, state }) => `${host.place}: ${state}`).join('; ')}.`
+  const name = 'database_hosts'
+  if (found.every(({ state }) => state === primary || state === standby)) {
+    return [{ name, status: 'ok', message, fix: null }]
+  }
+  const fix = 'Only a host that answers as a standby can take over; mend the others.'
+  return [{ name, status: 'warn', message, fix }]
+}
+
+const primary = 'takes writes'
+const standby = 'is a standby'
+
+async function stateOf(host: Host): Promise<string> {
+  const settings = { application_name: 'belfry-doctor', connectionTimeoutMillis: limitMs }
+  try {
+    const { client } = await connectToOne({ all: [host], wanted: 'read-write', choice: true }, settings)
+    cut(client)
+    return primary
+  } catch (error) {
+    return isStandby(error) ? standby : wordsOf(error)
   }
 }
 

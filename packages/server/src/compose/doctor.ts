@@ -11,7 +11,11 @@ import type { Diagnosis, LocalZones } from './diagnosis.ts'
 import { wordsOf } from './diagnosis.ts'
 import { examineDataDirectory } from './doctor-data-directory.ts'
 import { examineDatabase } from './doctor-database.ts'
+import { examineKafka } from './doctor-kafka.ts'
 import { examineRedis } from './doctor-redis.ts'
+import { examineSqs } from './doctor-sqs.ts'
+import { kafkaSettings } from './kafka-settings.ts'
+import { sqsSettings } from './sqs-settings.ts'
 import { zoneFinding } from './zone-finding.ts'
 
 export interface DoctorOptions {
@@ -29,7 +33,11 @@ export async function examineMachine(options: DoctorOptions): Promise<readonly D
   const local = lookAtZones(config)
   const rest = config === undefined ? [] : await within(examineStore(config, local), 'store')
   const redis = config?.redisUrl === undefined ? [] : await within(examineRedis(config.redisUrl), 'redis')
-  return [diagnosis, zoneDiagnosis(local), ...rest, ...redis]
+  const forKafka = config && kafkaSettings(config)
+  const kafka = forKafka === undefined ? [] : await within(examineKafka(forKafka), 'kafka')
+  const forSqs = config && sqsSettings(config)
+  const sqs = forSqs === undefined ? [] : await within(examineSqs(forSqs), 'sqs')
+  return [diagnosis, zoneDiagnosis(local), ...rest, ...redis, ...kafka, ...sqs]
 }
 
 function examineConfig({ flags, env, configFile }: DoctorOptions): {

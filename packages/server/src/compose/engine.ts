@@ -5,30 +5,35 @@
  */
 import { hostname } from 'node:os'
 import { createHttpHandler } from '../adapters/handlers/http/http-handler.ts'
-import type { RedisLink } from '../adapters/redis/redis-link.ts'
 import type { Config } from '../config/schema.ts'
 import { functionLane } from '../domain/route.ts'
+import type { AnnouncedQueue } from '../engine/announced-queue.ts'
+import type { Announcer } from '../engine/announcer.ts'
+import type { EventRelay } from '../engine/event-relay.ts'
 import type { Backfiller } from '../engine/backfiller.ts'
 import { createBackfiller } from '../engine/backfiller.ts'
 import type { DatabaseClock } from '../engine/database-clock.ts'
 import { createDatabaseClock } from '../engine/database-clock.ts'
 import type { Elector } from '../engine/elector.ts'
-import { createDependencyResolver, type DependencyResolver } from '../engine/dependency-resolver.ts'
+import { createDependencyResolver } from '../engine/dependency-resolver.ts'
 import { createElector } from '../engine/elector.ts'
 import type { FairTags } from '../engine/fair-tags.ts'
 import type { Gatekeeper } from '../engine/gatekeeper.ts'
 import { createGatekeeper } from '../engine/gatekeeper.ts'
 import { createPruner } from '../engine/pruner.ts'
+import type { NodeFacts } from '../engine/node-facts.ts'
 import type { Replanner } from '../engine/replanner.ts'
 import { createReplanner } from '../engine/replanner.ts'
 import { createRescuer } from '../engine/rescuer.ts'
 import type { Resolver } from '../engine/resolver.ts'
 import { createResolver } from '../engine/resolver.ts'
+import type { RunPace } from '../engine/run-pace.ts'
 import { createScheduler } from '../engine/scheduler.ts'
 import type { WatchedRuns } from '../engine/watched-runs.ts'
 import { tellingEnds } from '../engine/watched-runs.ts'
 import type { Worker } from '../engine/worker.ts'
 import { createWorker } from '../engine/worker.ts'
+import type { Announcements } from '../ports/announcements.ts'
 import type { CalendarShelf } from '../ports/calendars.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EgressAgent } from '../ports/egress.ts'
@@ -44,7 +49,6 @@ import type { ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
 import { createPostgresBackfilling } from '../postgres/backfilling.ts'
 import { createPostgresDependencies } from '../postgres/dependencies.ts'
-import { createPostgresEventBus } from '../postgres/event-bus.ts'
 import { createPostgresFiring } from '../postgres/firing.ts'
 import { createPostgresGate } from '../postgres/gate/gate.ts'
 import { createPostgresMaintenance } from '../postgres/maintenance.ts'
@@ -53,6 +57,10 @@ import { createPostgresOverdueRuns } from '../postgres/overdue-runs.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
 import { createPostgresWorkflowResolving } from '../postgres/workflow-resolving.ts'
+import { openAnnouncements, openAnnouncer, openWorkerQueue } from './announcing.ts'
+import { openArrivals, openEventRelay } from './eventing.ts'
+import type { Links } from './links.ts'
+import { openNodeReporter } from './nodes.ts'
 import { createTiming } from './timing.ts'
 import { version } from './version.ts'
 
@@ -72,10 +80,14 @@ export interface EngineParts {
   readonly shelf: CalendarShelf
   /** Default: estimated. */
   readonly databaseClock?: DatabaseClock | undefined
-  /** Where `redisUrl` is given. */
-  readonly redis?: RedisLink | undefined
+  readonly links: Links
+  /** Tells this installation from others, beside Postgres. */
+  readonly installation: string
   /** Runs that somebody follows. */
   readonly watched: WatchedRuns
+  /** What this process tells of itself. */
+  readonly facts: NodeFacts
+  readonly pace: RunPace
   readonly egress: EgressAgent
   /** Whether the worker calls HTTP targets. */
   readonly callsHttp: boolean
@@ -99,23 +111,29 @@ export interface Engine {
   /** Undefined where this process is no worker. */
   readonly worker: Worker | undefined
   /** Undefined where this process is no scheduler. */
-  readonly scheduling: Pick<Scheduling, 'elector' | 'replanner' | 'backfiller'> | undefined
+  readonly scheduling: Pick<Scheduling, 'elector' | 'replanner' | 'backfiller' | 'relay'> | undefined
   /** Undefined where this process neither schedules nor works. */
   readonly gatekeeper: Gatekeeper | undefined
   /** Undefined where this process does not move workflow runs on. */
   readonly resolver: Resolver | undefined
+  /** Both undefined where runs are not announced. */
+  readonly announcing: {
+    readonly announcer: Announcer | undefined
+    readonly announced: AnnouncedQueue | undefined
+  }
   readonly databaseClock: DatabaseClock
 }
 
 export function createEngine(parts: EngineParts): Engine {
   const { config } = parts
   const databaseClock = parts.databaseClock ?? createDatabaseClock(parts.clock)
-  const shared = { ...parts, databaseClock, host: hostname(), version }
+  const nodeId = parts.ids.uuidv7(parts.clock.nowMs())
+  const announcements = openAnnouncements(parts)
+  const shared = { ...parts, announcements, databaseClock, nodeId, host: hostname(), version }
   const store = tellingEnds(createPostgresRunStore({ db: parts.db, heartbeats: parts.leases }), parts.watched)
   const scheduling = config.roles.includes('scheduler') ? schedulerServices(shared) : undefined
   const resolves = config.roles.includes('scheduler') || config.roles.includes('resolver')
-  const resolver = resolves ? openResolver(parts) : undefined
-  const resolvers = resolver === undefined ? [] : [resolver, openDependencyResolver(parts)]
+  const { resolver, services: resolvers } = resolves ? openResolvers(parts) : noResolvers
   const firing = [...(scheduling?.services ?? []), ...resolvers]
   const works = config.roles.includes('scheduler') || config.roles.includes('worker')
   const gatekeeper = works ? createGatekeeper({ ...parts, gate: createPostgresGate(parts.db) }) : undefined
@@ -126,62 +144,81 @@ export function createEngine(parts: EngineParts): Engine {
     userAgent: `Belfry/${version}`,
   })
   const callsHttp = config.roles.includes('worker') && parts.callsHttp
-  const worker = callsHttp
-    ? createWorker({
-        ...shared,
-        store,
-        queue: createPostgresRunQueue(parts.db),
-        handlers: [handler],
-        queues: config.workerQueues.includes('*') ? '*' : config.workerQueues,
-        settings: workerSettings(config),
-      })
-    : undefined
-  const { functions } = parts
-  const functionWorker =
-    functions &&
+  const queues = config.workerQueues.includes('*') ? '*' : config.workerQueues
+  const supply = callsHttp ? openWorkerQueue(parts, announcements, queues, config.workerSlots) : undefined
+  const worker =
+    supply &&
     createWorker({
       ...shared,
+      ...supply,
+      events: parts.pace.counting('servers', parts.events),
       store,
-      queue: createPostgresRunQueue(parts.db),
-      handlers: [functions.handler],
-      owner: functions.owner,
-      keeper: functions.keeper,
-      queues: functions.queues,
-      laneOf: (queue) => functionLane(queue, functions.owner.tenantId),
-      settings: { ...workerSettings(config), slots: functions.slots },
+      handlers: [handler],
+      queues,
+      settings: workerSettings(config),
     })
+  const { functions } = parts
+  const functionWorker = functions && openFunctionWorker({ ...shared, store }, functions)
+  const reporter = openNodeReporter({ ...parts, databaseClock }, nodeId, worker)
 
   return {
     worker: worker ?? functionWorker,
     scheduling,
     gatekeeper,
     resolver,
+    announcing: { announcer: scheduling?.announcer, announced: supply?.announced },
     databaseClock,
     async start() {
       for (const service of [...upkeep, ...firing]) await service.start()
+      await supply?.announced?.start()
       await Promise.all([worker?.start(), functionWorker?.start()])
+      await reporter.start()
     },
     async stop() {
       for (const service of firing.toReversed()) await service.stop()
-      await Promise.all([worker?.stop(), functionWorker?.stop()])
+      // what was announced here and not claimed is for others now, not when all has drained
+      await Promise.all([supply?.announced?.stop(), worker?.stop(), functionWorker?.stop()])
       await parts.tags.close()
-      await Promise.all(upkeep.map((service) => service.stop()))
+      await Promise.all([...upkeep, reporter].map((service) => service.stop()))
       await Promise.all([handler.close(), functions?.handler.close(), functions?.keeper.close()])
     },
   }
 }
 
-function openDependencyResolver(parts: EngineParts): DependencyResolver {
-  return createDependencyResolver({ ...parts, dependencies: createPostgresDependencies(parts.db) })
+type FunctionWorkerParts = EngineParts &
+  Pick<SchedulerParts, 'databaseClock' | 'host' | 'version'> & { readonly store: RunStore }
+
+/** Its runs are not announced: it claims directly. */
+function openFunctionWorker(parts: FunctionWorkerParts, functions: FunctionWork): Worker {
+  const { tenantId } = functions.owner
+  return createWorker({
+    ...parts,
+    events: parts.pace.counting('functions', parts.events),
+    queue: createPostgresRunQueue(parts.db),
+    handlers: [functions.handler],
+    owner: functions.owner,
+    keeper: functions.keeper,
+    queues: functions.queues,
+    laneOf: (queue) => functionLane(queue, tenantId),
+    settings: { ...workerSettings(parts.config), slots: functions.slots },
+  })
 }
 
-function openResolver(parts: EngineParts): Resolver {
+interface Resolvers {
+  readonly resolver: Resolver | undefined
+  /** In the order of their start. */
+  readonly services: readonly Service[]
+}
+
+const noResolvers: Resolvers = { resolver: undefined, services: [] }
+
+function openResolvers(parts: EngineParts): Resolvers {
   const resolving = createPostgresWorkflowResolving(parts.db)
-  return createResolver({
-    ...parts,
-    resolving,
-    bus: createPostgresEventBus({ resolving, hints: parts.hints }),
-  })
+  const { bus, hints, services } = openArrivals(parts, resolving)
+  const resolver = createResolver({ ...parts, resolving, bus })
+  const dependencies = createPostgresDependencies(parts.db)
+  const dependents = createDependencyResolver({ ...parts, hints, dependencies })
+  return { resolver, services: [resolver, dependents, ...services] }
 }
 
 /** What keeps house; none of it needs a shard of its own. */
@@ -213,19 +250,26 @@ interface Scheduling {
   readonly elector: Elector
   readonly replanner: Replanner
   readonly backfiller: Backfiller
+  readonly announcer: Announcer | undefined
+  /** Undefined where nobody listens beside Belfry. */
+  readonly relay: EventRelay | undefined
 }
 
 type SchedulerParts = EngineParts & {
   readonly databaseClock: DatabaseClock
+  /** Of the process, a new one each time. */
+  readonly nodeId: string
   readonly host: string
   readonly version: string
+  /** Where Kafka or SQS carry the run queue. */
+  readonly announcements: Announcements | undefined
 }
 
 /** The elector first: it says which shards the scheduler may act for. */
 function schedulerServices(parts: SchedulerParts): Scheduling {
-  const nodeId = parts.ids.uuidv7(parts.clock.nowMs())
+  const { nodeId } = parts
   const firing = createPostgresFiring(parts.db, parts.zones.dataVersion, parts.shelf)
-  const timing = createTiming(parts)
+  const timing = createTiming({ ...parts, redis: parts.links.redis })
   const elector = createElector({
     ...parts,
     leadership: timing.leadership,
@@ -250,8 +294,12 @@ function schedulerServices(parts: SchedulerParts): Scheduling {
     nodeId,
     store: createPostgresReplans(parts.db, parts.shelf),
   })
-  const services = [elector, scheduler, backfiller, replanner, ...timing.services(elector)]
-  return { services, elector, replanner, backfiller }
+  const announcer = openAnnouncer(parts, parts.announcements, elector)
+  const services: Service[] = [elector, scheduler, backfiller, replanner, ...timing.services(elector)]
+  if (announcer !== undefined) services.push(announcer)
+  const relay = openEventRelay(parts, elector)
+  if (relay !== undefined) services.push(relay)
+  return { services, elector, replanner, backfiller, announcer, relay }
 }
 
 function workerSettings(config: Config) {

@@ -6,7 +6,7 @@
 import type { Logger } from 'pino'
 import { systemClock } from '../adapters/system/clock.ts'
 import { createRedisHints } from '../adapters/redis/redis-hints.ts'
-import { createRedisLink, type RedisLink } from '../adapters/redis/redis-link.ts'
+import type { RedisLink } from '../adapters/redis/redis-link.ts'
 import { createSystemIds, systemRandom } from '../adapters/system/ids.ts'
 import { openZoneSource, zoneDataOnDisk, zoneDirectories } from '../adapters/zones/zone-source.ts'
 import { connectionShares } from '../config/connection-shares.ts'
@@ -17,6 +17,8 @@ import { createDatabaseClock } from '../engine/database-clock.ts'
 import type { FairTags } from '../engine/fair-tags.ts'
 import { createFairTags } from '../engine/fair-tags.ts'
 import { createLocalHints } from '../engine/local-hints.ts'
+import { createNodeFacts, type NodeFacts } from '../engine/node-facts.ts'
+import { createRunPace } from '../engine/run-pace.ts'
 import type { RunWatcher } from '../engine/run-watcher.ts'
 import { createRunWatcher } from '../engine/run-watcher.ts'
 import type { WatchedRuns } from '../engine/watched-runs.ts'
@@ -54,7 +56,10 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import type { ReadinessCheck, StatusReport } from '../telemetry/ops-server.ts'
 import type { Engine, FunctionWork } from './engine.ts'
 import { createEngine } from './engine.ts'
+import { type Links, openLinks } from './links.ts'
+import { type OpenReplica, openReplica } from './replica.ts'
 import { statusReports } from './status-reports.ts'
+import { redisSpace } from './timing.ts'
 import type { Store } from './store.ts'
 import { version } from './version.ts'
 
@@ -63,8 +68,10 @@ export interface Parts {
   readonly checks: readonly ReadinessCheck[]
   readonly reports: readonly StatusReport[]
   readonly hints: Startable
-  /** Undefined without `redisUrl`. To be started before all else here. */
-  readonly redis: RedisLink | undefined
+  /** To be started before all else here. */
+  readonly links: Links
+  /** Of `databaseReadUrl`, where this process has the role `api`. */
+  readonly replica: OpenReplica | undefined
   readonly egress: EgressAgent
   readonly tags: FairTags
   readonly ids: Ids
@@ -107,24 +114,27 @@ export function assemble(
 ): Parts {
   const { leases, api, db } = openPools(config, store)
   const ids = createSystemIds()
-  const events = openEvents(logger, store, metrics)
-  const redis = openRedis(config, events)
-  const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()), redis)
+  const facts = createNodeFacts(systemClock)
+  const events = openEvents(logger, store, metrics, facts)
+  const pace = createRunPace()
+  const links = openLinks(config, events)
+  const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()), links.redis)
   const egress = openEgress(config)
   // not on the connections of the API: a request waits for it while it holds one
   const progress = createPostgresQueueProgress(db ?? leases)
   const tags = createFairTags({ clock: systemClock, progress })
-  const directories = zoneDirectories(config.zoneDirectory)
-  const zones = openZoneSource(directories)
-  const zonesOnDisk = () => zoneDataOnDisk(directories)
+  const { zones, zonesOnDisk } = openZones(config)
   const shelf = createCalendarShelf()
   const shared = { ids, hints, egress, events, tags, zones }
   const watched = createWatchedRuns({ hints, clock: systemClock })
   const workers = tellingLines(createPostgresWorkerStore(db ?? api ?? leases), watched)
-  const timing = { shelf, watched, redis, config, clock: systemClock, random: systemRandom }
+  const timing = { shelf, watched, links, config, clock: systemClock, random: systemRandom }
   const engine = createEngine({
     ...shared,
     ...timing,
+    installation: store.installation,
+    facts,
+    pace,
     databaseClock: options.databaseClock,
     db: db ?? leases,
     leases,
@@ -133,20 +143,25 @@ export function assemble(
   })
   const gate = openGate(config, {
     ...shared,
+    events: pace.counting('functions', events),
     workers,
     watched,
     databaseClock: options.databaseClock ?? createDatabaseClock(systemClock),
     db: db ?? api ?? leases,
     leases,
   })
-  const catalog = api && createPostgresCatalog({ db: api, dataVersion: zones.dataVersion, shelf })
+  const replica = openReplica(config, leases, events)
+  const catalog = api && createPostgresCatalog({ db: api, dataVersion: zones.dataVersion, shelf, replica })
   readGauges(metrics, [leases, api, db], engine)
+  const { limits, authenticator } = options
+  const asked = { retentionDays: config.retentionDays, limits, authenticator }
   return {
     engine,
     checks: readinessChecks(leases),
-    reports: statusReports({ db: leases, engine, redis, zones, zonesOnDisk }),
+    reports: statusReports({ db: leases, engine, links, replica, zones, zonesOnDisk }),
+    replica,
     hints,
-    redis,
+    links,
     egress,
     tags,
     ids,
@@ -155,17 +170,7 @@ export function assemble(
     catalog,
     directIntake: api && createDirectIntake(api),
     createApi:
-      api &&
-      catalog &&
-      (() =>
-        openApi({ db: api, catalog }, metrics, logger, {
-          ...shared,
-          retentionDays: config.retentionDays,
-          gate,
-          watcher: openWatcher(api, shared),
-          limits: options.limits,
-          authenticator: options.authenticator,
-        })),
+      api && catalog && (() => openApi({ db: api, catalog }, metrics, logger, { ...shared, ...asked, gate })),
   }
 }
 
@@ -187,11 +192,12 @@ function openPools(config: Config, store: Store): Pools {
   }
 }
 
-function openEvents(logger: Logger, store: Store, metrics: Metrics): EventSink {
-  const events = createEventFanOut([createEventLog(logger), metrics.events], (error) =>
+function openEvents(logger: Logger, store: Store, metrics: Metrics, facts: NodeFacts): EventSink {
+  const events = createEventFanOut([createEventLog(logger), metrics.events, facts.events], (error) =>
     logger.error({ err: error }, 'a listener of events failed'),
   )
   store.onRestart((reason) => events.emit('database_restarted', { reason }))
+  store.onMoved((move) => events.emit('database_moved', move))
   return events
 }
 
@@ -200,6 +206,11 @@ const readinessChecks = (db: Database): readonly ReadinessCheck[] => [
   { name: 'database_takes_writes', check: () => checkWritable(db) },
   { name: 'schema', check: createSchemaCheck(db) },
 ]
+
+function openZones({ zoneDirectory }: Config) {
+  const directories = zoneDirectories(zoneDirectory)
+  return { zones: openZoneSource(directories), zonesOnDisk: () => zoneDataOnDisk(directories) }
+}
 
 function openWatcher(
   db: Database,
@@ -245,8 +256,9 @@ function openApi(
   logger: Logger,
   shared: Pick<
     ApiOptions,
-    'ids' | 'hints' | 'egress' | 'tags' | 'zones' | 'gate' | 'watcher' | 'events' | 'limits' | 'retentionDays'
+    'ids' | 'egress' | 'tags' | 'zones' | 'gate' | 'events' | 'limits' | 'retentionDays'
   > & {
+    readonly hints: Hints
     readonly authenticator?: Authenticator | undefined
   },
 ): Promise<Api> {
@@ -255,17 +267,13 @@ function openApi(
     version,
     logger,
     catalog,
+    watcher: openWatcher(db, shared),
     authenticator:
       shared.authenticator ??
       createAuthenticator({ directory: createKeyDirectory({ db }), clock: systemClock }),
     mint: keyMint,
     observer: metrics.requests,
   })
-}
-
-function openRedis({ redisUrl }: Config, events: EventSink): RedisLink | undefined {
-  if (redisUrl === undefined) return undefined
-  return createRedisLink({ url: redisUrl, clock: systemClock, random: systemRandom, events })
 }
 
 function openHints(
@@ -282,7 +290,8 @@ function openHints(
       ? { ...createLocalHints(), start: () => {}, close: async () => {} }
       : createPostgresHints({ ...timing, db, connection, senderId })
   if (redis === undefined) return byDatabase
-  return createRedisHints({ ...timing, redis, otherwise: byDatabase, senderId, prefix: config.redisPrefix })
+  const prefix = redisSpace(config, store)
+  return createRedisHints({ ...timing, redis, otherwise: byDatabase, senderId, prefix })
 }
 
 function readGauges(metrics: Metrics, pools: readonly (Database | undefined)[], engine: Engine): void {
@@ -296,12 +305,23 @@ function readGauges(metrics: Metrics, pools: readonly (Database | undefined)[], 
     }
   })
   const { worker, scheduling, gatekeeper, resolver } = engine
+  metrics.readSkew(() => engine.databaseClock.skewMs())
   if (gatekeeper !== undefined) metrics.readGate(gatekeeper.stats)
   if (resolver !== undefined) metrics.readWorkflows(resolver.stats)
+  readAnnouncing(metrics, engine)
   if (scheduling !== undefined) metrics.readBackfills(scheduling.backfiller.stats)
+  if (scheduling?.relay !== undefined) metrics.readEventsLag(scheduling.relay.lagMs)
   if (worker === undefined) return
   metrics.readSlots(() => {
     const { slots, busy } = worker.stats()
     return { used: busy, free: Math.max(0, slots - busy) }
   })
+}
+
+function readAnnouncing(metrics: Metrics, { announcing: { announcer, announced } }: Engine): void {
+  if (announcer === undefined && announced === undefined) return
+  metrics.readAnnouncing(() => ({
+    ...(announcer?.stats() ?? { window: 0, unclaimed: 0 }),
+    ...(announced?.stats() ?? { waiting: 0, silentQueues: 0 }),
+  }))
 }

@@ -45,7 +45,12 @@ export interface Executed {
 export function createSettableTime(now: SettableNow, startMs: number) {
   let nowMs = startMs
   let moving: Promise<unknown> = Promise.resolve()
-  const databaseClock: DatabaseClock = { nowMs: () => nowMs, observe: () => undefined, skewMs: () => 0 }
+  const databaseClock: DatabaseClock = {
+    nowMs: () => nowMs,
+    observe: () => undefined,
+    skewMs: () => 0,
+    skewErrorMs: () => 0,
+  }
 
   async function moveTo(hints: Pick<Hints, 'publish'>, toMs: number): Promise<void> {
     await now.move(toMs)

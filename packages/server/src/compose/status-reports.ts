@@ -2,8 +2,9 @@
  * What `/readyz?verbose` tells besides the checks: versions, what this process holds, zone data and replans,
  * clock skew. Nothing here decides whether it is ready.
  */
+import { isAlarmingSkew } from '../domain/clock-skew.ts'
 import { shardCount } from '../domain/shard.ts'
-import type { RedisLink } from '../adapters/redis/redis-link.ts'
+import type { DatabaseClock } from '../engine/database-clock.ts'
 import type { ZoneDataOnDisk, ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
 import { readDatabaseFacts, readOpenReplans, readSchemaVersion } from '../postgres/health.ts'
@@ -11,20 +12,23 @@ import { createPostgresWorkflowResolving } from '../postgres/workflow-resolving.
 import { readNewestZoneData } from '../postgres/zone-records.ts'
 import type { Finding, StatusReport } from '../telemetry/ops-server.ts'
 import type { Engine } from './engine.ts'
+import type { Links } from './links.ts'
+import type { OpenReplica } from './replica.ts'
 import { zoneFinding } from './zone-finding.ts'
 
-const alarmingSkewMs = 1_000
 const alarmingBacklogMs = 60_000
 
 export interface StatusParts {
   readonly db: Database
-  readonly engine: Pick<Engine, 'worker' | 'scheduling' | 'databaseClock'>
-  readonly redis: RedisLink | undefined
+  readonly engine: Pick<Engine, 'worker' | 'scheduling' | 'announcing' | 'databaseClock'>
+  readonly links: Pick<Links, 'reports'>
+  readonly replica: Pick<OpenReplica, 'report'> | undefined
   readonly zones: ZoneSource
   readonly zonesOnDisk: () => ZoneDataOnDisk
 }
 
-export function statusReports({ db, engine, redis, zones, zonesOnDisk }: StatusParts): StatusReport[] {
+export function statusReports(parts: StatusParts): StatusReport[] {
+  const { db, engine, links, replica, zones, zonesOnDisk } = parts
   const { worker, scheduling } = engine
   return [
     {
@@ -47,8 +51,10 @@ export function statusReports({ db, engine, redis, zones, zonesOnDisk }: StatusP
     },
     { name: 'workflows', report: () => workflowsFinding(db) },
     { name: 'replans', report: () => replansFinding(db) },
-    ...(redis === undefined ? [] : [{ name: 'redis', report: () => redisFinding(redis) }]),
-    { name: 'clock_skew', report: () => skewFinding(engine.databaseClock.skewMs()) },
+    ...announcedReports(engine.announcing),
+    ...links.reports,
+    ...(replica === undefined ? [] : [replica.report]),
+    { name: 'clock_skew', report: () => skewFinding(engine.databaseClock) },
   ]
 }
 
@@ -78,6 +84,21 @@ function workerFinding(worker: StatusParts['engine']['worker']): Finding {
   return { status: 'warn', message, facts }
 }
 
+function announcedReports({ announcer, announced }: Engine['announcing']): readonly StatusReport[] {
+  if (announcer === undefined && announced === undefined) return []
+  const report = (): Finding => {
+    const { silentQueues = 0, waiting = 0 } = announced?.stats() ?? {}
+    const { window = 0, unclaimed = 0, refused = 0 } = announcer?.stats() ?? {}
+    const facts = { waiting, silentQueues, window, unclaimed, refusedQueues: refused }
+    if (silentQueues === 0) return ok(facts)
+    const message =
+      `${silentQueues} queue(s) are claimed from Postgres directly, because runs came up in them that were ` +
+      'not announced to this worker; see that a scheduler runs that reaches the same Kafka or SQS.'
+    return { status: 'warn', message, facts }
+  }
+  return [{ name: 'announced_runs', report }]
+}
+
 /** Of all resolvers together, so that it tells of it too where there is none. */
 async function workflowsFinding(db: Database): Promise<Finding> {
   const { events, oldestMs, alive } = await createPostgresWorkflowResolving(db).backlog()
@@ -100,20 +121,11 @@ async function replansFinding(db: Database): Promise<Finding> {
   return ok({ open: count, replans: open })
 }
 
-/** Degraded, and ready all the same. */
-function redisFinding(redis: RedisLink): Finding {
-  const { up, sinceMs, fault } = redis.stats()
-  const facts = { state: up ? 'up' : 'away', since: new Date(sinceMs).toISOString() }
-  if (up) return ok(facts)
-  const message =
-    `Redis is away (${fault}); timers, leadership and hints go by Postgres until it is back. ` +
-    'Check the server and "redisUrl".'
-  return { status: 'warn', message, facts }
-}
-
-function skewFinding(skewMs: number): Finding {
-  const facts = { skewMs: Math.round(skewMs) }
-  if (Math.abs(skewMs) < alarmingSkewMs) return ok(facts)
+function skewFinding(databaseClock: DatabaseClock): Finding {
+  const [skewMs, errorMs] = [databaseClock.skewMs(), databaseClock.skewErrorMs()]
+  if (!Number.isFinite(errorMs)) return ok({ skewMs: null, errorMs: null })
+  const facts = { skewMs: Math.round(skewMs), errorMs: Math.ceil(errorMs) }
+  if (!isAlarmingSkew(skewMs, errorMs)) return ok(facts)
   const message = `The clock here is ${Math.round(skewMs)} ms off that of the database; keep both by NTP.`
   return { status: 'warn', message, facts }
 }

@@ -11,9 +11,10 @@ import type { Database } from '../postgres/database.ts'
 import { openDatabase } from '../postgres/database.ts'
 import type { EmbeddedPostgres } from '../postgres/embedded/embedded-postgres.ts'
 import { startEmbeddedPostgres } from '../postgres/embedded/embedded-postgres.ts'
+import { readInstallationId } from '../postgres/health.ts'
 import { checkSchema, migrate, schemaMismatch } from '../postgres/migrate.ts'
-import type { ConnectionOptions } from '../postgres/pool.ts'
-import { describeTarget } from '../postgres/pool.ts'
+import type { ConnectionOptions } from '../postgres/hosts.ts'
+import { describeTarget } from '../postgres/hosts.ts'
 import type { SettableNow } from '../postgres/settable-now.ts'
 import { openSettableNow } from '../postgres/settable-now.ts'
 import { waitForDatabase } from '../postgres/wait-for-database.ts'
@@ -24,16 +25,22 @@ const databaseDeadlineMs = 10 * 60_000
 /** Says something to whoever watches the start. */
 export type StartLog = (level: 'info' | 'warn' | 'error', message: string) => void
 
+type MoveListener = (move: { readonly host: string; readonly connections: string }) => void
+
 export interface Store {
   /** A few connections for what must not wait behind requests and runs: leases, elections, checks. */
   readonly db: Database
   /** Further connections, apart from the others; `close` closes them too. */
   readonly open: (name: 'api' | 'engine', maxConnections: number) => Database
+  /** Tells this installation from others, beside Postgres. */
+  readonly installation: string
   readonly connection: ConnectionOptions
   /** Where the data is, for people; never with a password. */
   readonly description: string
   /** Called when the embedded Postgres ended unasked and is being started again. */
   readonly onRestart: (listener: (reason: string) => void) => void
+  /** Called when connections of a kind begin to go to another host of `databaseUrl`. */
+  readonly onMoved: (listener: MoveListener) => void
   /** Where the time was made settable. */
   readonly now?: SettableNow | undefined
   readonly close: () => Promise<void>
@@ -68,6 +75,8 @@ async function openEmbedded(options: StoreOptions): Promise<Store> {
     return {
       db: pools.db,
       open: pools.open,
+      onMoved: pools.onMoved,
+      installation: pools.installation,
       connection: embedded.connection,
       description: `embedded Postgres, data in ${config.dataDir}`,
       onRestart: (listener) => {
@@ -143,34 +152,49 @@ export async function migrateStore(options: StoreOptions): Promise<readonly stri
   }
 }
 
-type Pools = Pick<Store, 'db' | 'open' | 'close'>
+type Pools = Pick<Store, 'db' | 'open' | 'onMoved' | 'installation' | 'close'>
 
 async function openChecked(options: StoreOptions, connection: ConnectionOptions): Promise<Pools> {
   const { config } = options
-  const db = open(config, connection, 'leases', connectionShares(config).leases)
+  const listeners: MoveListener[] = []
+  const openOne = (name: string, size: number): Database =>
+    open(config, connection, name, size, (host) => {
+      for (const listener of listeners) listener({ host, connections: name })
+    })
+  const db = openOne('leases', connectionShares(config).leases)
   const all = [db]
+  let installation: string
   const close = async () => void (await Promise.all(all.map((each) => each.close())))
   try {
     await waitFor(options, connection, db)
     const mismatch = schemaMismatch(await checkSchema(db))
     if (mismatch !== undefined) throw mismatch
+    installation = await readInstallationId(db)
   } catch (error) {
     await close()
     throw error
   }
   return {
     db,
+    installation,
     open: (name, maxConnections) => {
-      const further = open(config, connection, name, maxConnections)
+      const further = openOne(name, maxConnections)
       all.push(further)
       return further
     },
+    onMoved: (listener) => void listeners.push(listener),
     close,
   }
 }
 
 /** `name` is what people see in pg_stat_activity. */
-function open(config: Config, connection: ConnectionOptions, name: string, size: number): Database {
+function open(
+  config: Config,
+  connection: ConnectionOptions,
+  name: string,
+  size: number,
+  onMoved?: (host: string) => void,
+): Database {
   return openDatabase({
     connection,
     clock: systemClock,
@@ -178,6 +202,7 @@ function open(config: Config, connection: ConnectionOptions, name: string, size:
     maxConnections: size,
     applicationName: `belfry-${name}`,
     preparedStatements: config.databasePreparedStatements,
+    onMoved,
   })
 }
 

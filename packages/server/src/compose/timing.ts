@@ -21,6 +21,7 @@ type TimingParts = Pick<ReconcilerOptions, 'clock' | 'random' | 'events' | 'hint
   readonly db: Database
   readonly leases: Database
   readonly databaseClock: DatabaseClock
+  readonly installation: string
   readonly redis?: RedisLink | undefined
 }
 
@@ -31,12 +32,21 @@ export interface Timing {
   readonly services: (elector: Pick<Elector, 'heldShards'>) => readonly Service[]
 }
 
+/**
+ * How all names in Redis begin: two installations with the same prefix must not take shards from each
+ * other.
+ */
+export const redisSpace = (
+  { redisPrefix }: Pick<Config, 'redisPrefix'>,
+  { installation }: { readonly installation: string },
+): string => `${redisPrefix}:${installation}`
+
 export function createTiming(parts: TimingParts): Timing {
   const leadership = createPostgresLeadership(parts.leases)
   const truth = createPostgresTimerIndex(parts.db)
   const { redis, databaseClock, config } = parts
   if (redis === undefined) return { leadership, timers: truth, services: () => [] }
-  const common = { redis, prefix: config.redisPrefix }
+  const common = { redis, prefix: redisSpace(config, parts) }
   const index = createRedisTimerIndex({ ...common, truth, databaseClock })
   const terms = createTermLedger(parts.leases)
   return {

@@ -9,6 +9,8 @@ import type { ErrorDetail } from '@belfry/contract'
 import { parse } from 'yaml'
 import type { Config, ConfigKey } from './schema.ts'
 import { configKeys, configSchema, environmentName } from './schema.ts'
+import { checkKafka } from './kafka-fields.ts'
+import { checkSqs } from './sqs-fields.ts'
 
 export type ConfigSource = 'flag' | 'environment' | 'file' | 'default'
 
@@ -82,6 +84,8 @@ function checkTogether(config: Config, faults: ErrorDetail[]): void {
   if (config.roles.length === 0) {
     faults.push({ pointer: '/roles', message: 'roles is empty; give at least one' })
   }
+  checkKafka(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
+  checkSqs(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
 }
 
 function pickKnown(values: Record<string, unknown>): Record<string, unknown> {

@@ -8,36 +8,12 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { parseRange } from '../domain/egress/address.ts'
 import { defaultPorts } from '../domain/egress/egress-policy.ts'
+import { databaseFields } from './database-fields.ts'
+import { about, commaSeparated, flag, list, oneOf, text, whole } from './fields.ts'
+import { kafkaFields } from './kafka-fields.ts'
+import { sqsFields } from './sqs-fields.ts'
 
 const roles = ['api', 'scheduler', 'worker', 'resolver'] as const
-
-/** `a, b` as a list; anything but text as it is. */
-function commaSeparated(value: unknown): unknown {
-  if (typeof value !== 'string') return value
-  const parts = value.split(',').map((part) => part.trim())
-  return parts.filter((part) => part !== '')
-}
-
-const text = z.string({ error: 'is not text' }).min(1, { error: 'is empty' })
-
-const list = <T extends z.ZodType<string>>(item: T) =>
-  z.preprocess(commaSeparated, z.array(item, { error: 'is not a list' }))
-
-const flag = z.preprocess(
-  (value) => (value === 'true' ? true : value === 'false' ? false : value),
-  z.boolean({ error: 'is not true or false' }),
-)
-
-/** Digits only: `z.coerce` would take an empty variable for 0. */
-function whole(min: number, max: number, error = `is not a whole number from ${min} to ${max}`) {
-  return z.preprocess(
-    (value) => (typeof value === 'string' && /^\d+$/.test(value.trim()) ? Number(value) : value),
-    z.int({ error }).min(min, { error }).max(max, { error }),
-  )
-}
-
-const oneOf = <const T extends readonly string[]>(values: T) =>
-  z.enum(values, { error: `is not one of ${values.join(', ')}` })
 
 const port = whole(0, 65_535)
 
@@ -68,37 +44,8 @@ function defaultDataDir(): string {
   return join(process.env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'belfry')
 }
 
-/** `defaultInWords` is for a default that depends on the machine. */
-interface SettingMeta extends Record<string, unknown> {
-  readonly description: string
-  readonly defaultInWords?: string
-}
-
-const about = (description: string, defaultInWords?: string): SettingMeta =>
-  defaultInWords === undefined ? { description } : { description, defaultInWords }
-
 export const configSchema = z.strictObject({
-  databaseUrl: z
-    .url({
-      protocol: /^postgres(ql)?$/,
-      error: 'is not a Postgres URL; write it like postgres://user@host:5432/belfry',
-    })
-    .optional()
-    .meta(about('Postgres 15 to 18 to use. Without it Belfry runs its own, embedded one')),
-  databasePoolSize: whole(6, 500)
-    .default(16)
-    .meta(
-      about(
-        'Connections of one process at most: up to four for hints, leases, elections and checks; ' +
-          'of the rest one half for requests and one for runs',
-      ),
-    ),
-  databasePreparedStatements: flag
-    .default(true)
-    .meta(about('Named prepared statements; turn off for PgBouncer before 1.21')),
-  databaseHints: oneOf(['notify', 'local'])
-    .default('notify')
-    .meta(about('`local`: no LISTEN connection (PgBouncer); other processes notice by polling')),
+  ...databaseFields,
   redisUrl: z
     .url({
       protocol: /^rediss?$/,
@@ -112,7 +59,13 @@ export const configSchema = z.strictObject({
     .string({ error: 'is not text' })
     .regex(/^[A-Za-z0-9._-]{1,64}$/, { error: 'is not 1 to 64 letters, digits, ".", "_", "-"' })
     .default('belfry')
-    .meta(about('How the names of all keys in Redis begin; one for each installation that shares it')),
+    .meta(
+      about(
+        'How the names of all keys in Redis begin; the installation comes next, so that none meets another',
+      ),
+    ),
+  ...kafkaFields,
+  ...sqsFields,
   migrateAtStart: flag
     .default(false)
     .meta(about('Bring the schema of `databaseUrl` up to date at start; the embedded one always is')),
@@ -140,7 +93,7 @@ export const configSchema = z.strictObject({
   heartbeatMs: whole(200, 200_000)
     .default(10_000)
     .meta(about('How often a worker renews its lease; less than half of `leaseMs`')),
-  drainMs: whole(0, 3_600_000).default(30_000).meta(about('How long running attempts may end on shutdown')),
+  drainMs: whole(0, 604_800_000).default(30_000).meta(about('How long running attempts may end on shutdown')),
   termMs: whole(1_000, 600_000)
     .default(15_000)
     .meta(about('How long a silent scheduler keeps its shards; renewed at a third of it')),
@@ -172,11 +125,24 @@ export const configSchema = z.strictObject({
 export type Config = z.infer<typeof configSchema>
 export type ConfigKey = keyof Config
 
+/** These have no prefix, as everywhere. */
+const plainNames: readonly ConfigKey[] = [
+  'databaseUrl',
+  'databaseReadUrl',
+  'redisUrl',
+  'kafkaBrokers',
+  'sqsQueueUrl',
+]
+
 /** Variable of a setting: `BELFRY_WORKER_SLOTS`; stores have `DATABASE_URL`, `REDIS_URL`, as everywhere. */
 export function environmentName(key: ConfigKey): string {
-  if (key === 'databaseUrl') return 'DATABASE_URL'
-  if (key === 'redisUrl') return 'REDIS_URL'
-  return `BELFRY_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
+  const words = key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()
+  return plainNames.includes(key) ? words : `BELFRY_${words}`
 }
 
 export const configKeys = Object.keys(configSchema.shape) as ConfigKey[]
+
+/** Never to be shown, and not to be taken from a command line. Addresses may hold a password besides. */
+export const secretSettings: ReadonlySet<ConfigKey> = new Set(
+  configKeys.filter((key) => configSchema.shape[key].meta()?.['secret'] === true),
+)

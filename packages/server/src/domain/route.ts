@@ -10,6 +10,9 @@
  */
 import type { JobDefinition } from '@belfry/contract'
 
+/** Of what any worker of a server can execute. */
+export const serverRoutes: readonly string[] = ['http']
+
 /** What the routes of functions begin with; the same in SQL. */
 const functionMark = 'function:'
 

@@ -14,3 +14,12 @@ export const dependencyShard = -2
 export function shardOf(id: string): number {
   return Number.parseInt(id.slice(-2), 16) & (shardCount - 1)
 }
+
+/** The shard of what has a name and no id of ours: queues, say. FNV-1a. */
+export function shardOfName(name: string): number {
+  let hash = 0x811c9dc5
+  for (let index = 0; index < name.length; index++) {
+    hash = Math.imul(hash ^ name.charCodeAt(index), 0x01000193)
+  }
+  return (hash >>> 0) & (shardCount - 1)
+}

@@ -17,7 +17,7 @@ import { createClaimPositions } from './claim-positions.ts'
 import { createDefinitionCache } from './definition-cache.ts'
 import { createIntake, type IntakeOptions } from './intake.ts'
 import { createLoop } from './loop.ts'
-import { createLowWaterMarks } from './low-water-marks.ts'
+import { createLowWaterMarks, type LowWaterMarks } from './low-water-marks.ts'
 import { createQueueShares, type QueueShares } from './queue-shares.ts'
 import type { WorkerSession } from './session.ts'
 import type { Slots } from './slots.ts'
@@ -26,6 +26,13 @@ import { createStrays, type Strays } from './strays.ts'
 /** So many times as long as a look takes, none follows; but no longer than this. */
 const restShare = 20
 const longestRestMs = 60_000
+
+/** For a queue that knows by itself where to look. */
+const noMarks: LowWaterMarks = {
+  range: () => ({ minTag: -Infinity, maxTag: Infinity }),
+  report: () => {},
+  failed: () => {},
+}
 
 export interface ClaimerOptions extends IntakeOptions {
   readonly queue: RunQueue
@@ -56,7 +63,7 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   const { clock, random, events, hints, queues, session, slots, store, maxPollMs, minPollMs } = options
   const shares = createQueueShares(queues)
   const strays = createStrays({ store, hints, clock, slots })
-  const marks = createClaimPositions(createLowWaterMarks())
+  const marks = options.queue.keepsMarks ? noMarks : createClaimPositions(createLowWaterMarks())
   const claimAll = createIntake(
     { ...options, overlaps: true },
     { shares, strays, marks, definitions: createDefinitionCache(store) },
@@ -76,9 +83,10 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     let found = await claimAll(sessionId, signal)
     if (looker.isDue() && (await looker.look()) && found.runs === 0) found = await claimAll(sessionId, signal)
     hungry = slots.free() <= 0
+    if (found.runs > 0) pollMs = minPollMs
     if (hungry) return maxPollMs
     if (found.cut) return 0
-    pollMs = found.runs > 0 ? minPollMs : Math.min(maxPollMs, pollMs * 2)
+    if (found.runs === 0) pollMs = Math.min(maxPollMs, pollMs * 2)
     // jitter only upwards: an idle worker asks no more than once in maxPollMs
     return pollMs * (1 + random.next() / 5)
   }

@@ -20,6 +20,8 @@ export interface DatabaseClock {
   observe(databaseNowMs: number, sentMs: number): void
   /** Local wall clock minus database time, ms. */
   skewMs(): number
+  /** The most that `skewMs` may be wrong by; Infinity before the first observation. */
+  skewErrorMs(): number
 }
 
 interface Observation {
@@ -41,6 +43,7 @@ export function createDatabaseClock(clock: Clock): DatabaseClock {
       if (best === undefined || replaces(next, best)) best = next
     },
     skewMs: () => clock.nowMs() - nowMs(),
+    skewErrorMs: () => best?.errorMs ?? Number.POSITIVE_INFINITY,
   }
 }
 

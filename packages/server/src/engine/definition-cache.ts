@@ -1,9 +1,10 @@
 /**
- * Definitions by tenant, job and version. A version never changes, so what is here is never stale; the least
- * recently used go when there are too many.
+ * Definitions by tenant, job and version. A version never changes, so what is here is never stale, but for
+ * one that a failover has undone: then all is read again. The least recently used go when there are too many.
  */
 import type { JobDefinition } from '@belfry/contract'
 import type { JobVersion, RunStore } from '../ports/run-store.ts'
+import { createDoubtful } from './doubtful.ts'
 
 const maxDefinitions = 2_000
 
@@ -21,8 +22,9 @@ const keyOf = ({ tenantId, jobId, version }: JobVersion): string => `${tenantId}
 const isSame = (a: JobVersion, b: JobVersion): boolean =>
   a.jobId === b.jobId && a.version === b.version && a.tenantId === b.tenantId
 
-export function createDefinitionCache(store: Pick<RunStore, 'definitions'>): DefinitionCache {
+export function createDefinitionCache(store: Pick<RunStore, 'definitions' | 'doubts'>): DefinitionCache {
   const known = new Map<string, JobDefinition>()
+  const isSure = createDoubtful(store.doubts, () => known.clear())
 
   function keep(key: string, definition: JobDefinition): void {
     known.delete(key)
@@ -33,6 +35,7 @@ export function createDefinitionCache(store: Pick<RunStore, 'definitions'>): Def
 
   return {
     async load(versions) {
+      const sure = isSure()
       const wanted = new Map<string, JobVersion>()
       let last: JobVersion | undefined
       for (const version of versions) {
@@ -49,7 +52,7 @@ export function createDefinitionCache(store: Pick<RunStore, 'definitions'>): Def
       if (missing.length > 0) {
         for (const row of await store.definitions(missing)) found.set(keyOf(row), row.definition)
       }
-      for (const [key, definition] of found) keep(key, definition)
+      if (sure()) for (const [key, definition] of found) keep(key, definition)
       let asked: JobVersion | undefined
       let answer: JobDefinition | undefined
       return (version) => {

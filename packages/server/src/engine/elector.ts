@@ -18,7 +18,6 @@ import { createShardTrust } from './shard-trust.ts'
 
 export const defaultTermMs = 15_000
 
-const alarmingSkewMs = 1_000
 /** Others' terms end on the database's clock, which is known to within about a round trip. */
 const leastWaitMs = 5
 
@@ -71,8 +70,6 @@ export function createElector(options: ElectorOptions): Elector {
     const gaveUp = renewal.held.length === renewal.share && renewal.held.length < trust.held().length
     trust.grant(renewal.held, sentMs)
     if (gaveUp) tellOthers()
-    const skewMs = options.databaseClock.skewMs()
-    if (Math.abs(skewMs) >= alarmingSkewMs) events.emit('clock_skew', { skewMs })
     return Math.max(leastWaitMs, sentMs + untilNext(renewal, termMs) - clock.monotonicMs())
   }
 

@@ -75,7 +75,7 @@ export async function resolveRound(
   let canceled = false
   for (const { run, stepped } of wanted) {
     canceled ||= stepped.cancels.length > 0
-    for (const session of await tx.cancel(run.id, stepped.cancels)) sessions.add(session)
+    for (const session of await tx.cancel(run, stepped.cancels)) sessions.add(session)
   }
   const startedByQueue = new Map<string, number>()
   for (const { queue } of starts) startedByQueue.set(queue, (startedByQueue.get(queue) ?? 0) + 1)

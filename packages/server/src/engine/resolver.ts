@@ -20,7 +20,7 @@ import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { Random } from '../ports/random.ts'
 import type { Service } from '../ports/service.ts'
-import type { WorkflowBacklog, WorkflowResolving } from '../ports/workflow-runs.ts'
+import { TasksMoved, type WorkflowBacklog, type WorkflowResolving } from '../ports/workflow-runs.ts'
 import { createBackOff, type BackOff } from './back-off.ts'
 import { backfillHint } from './backfill-hints.ts'
 import type { FairTags } from './fair-tags.ts'
@@ -46,13 +46,18 @@ const mendMs = 60_000
 const busyCountMs = 5_000
 const stopWithinMs = 2_000
 const maxLanes = 1_000
+/** Rounds that are done anew at once, because runs to be canceled moved on meanwhile. */
+const mostMoves = 5
 
 export interface ResolverOptions {
   readonly clock: Clock
   readonly random: Random
   readonly events: EventSink
   readonly bus: EventBus
-  readonly resolving: Pick<WorkflowResolving, 'mend' | 'backlog' | 'endDue' | 'nextDueMs' | 'pauseFailing'>
+  readonly resolving: Pick<
+    WorkflowResolving,
+    'mend' | 'backlog' | 'endDue' | 'nextDueMs' | 'pauseFailing' | 'doubts'
+  >
   readonly ids: Ids
   readonly hints: Hints
   readonly tags: Pick<FairTags, 'ready' | 'next'>
@@ -81,16 +86,8 @@ interface State {
 
 export function createResolver(options: ResolverOptions): Resolver {
   const { clock, random, bus, resolving } = options
-  const lanes = new Set<string>()
   const timers = createDueWaits(clock, resolving)
-  const state: State = {
-    options,
-    parts: { ids: options.ids, tags: options.tags, plans: createWorkflowPlans(), timers, lanes },
-    lanes,
-    failing: createBackOff(clock, random),
-    failingIds: new Set(),
-    singleRounds: 0,
-  }
+  const state = freshState(options, timers)
   let backlog: WorkflowBacklog = { events: 0, oldestMs: 0, alive: 0 }
   let busyUntilMs = 0
   let mendAtMs = 0
@@ -146,6 +143,19 @@ export function createResolver(options: ResolverOptions): Resolver {
   }
 }
 
+function freshState(options: ResolverOptions, timers: RoundParts['timers']): State {
+  const { clock, random, ids, tags, resolving } = options
+  const lanes = new Set<string>()
+  return {
+    options,
+    parts: { ids, tags, plans: createWorkflowPlans(resolving.doubts), timers, lanes },
+    lanes,
+    failing: createBackOff(clock, random),
+    failingIds: new Set(),
+    singleRounds: 0,
+  }
+}
+
 async function workOff(state: State, goesOn: (round: Round) => boolean): Promise<number> {
   for (let moved = 0; ; ) {
     const round = await roundOf(state)
@@ -158,6 +168,7 @@ async function workOff(state: State, goesOn: (round: Round) => boolean): Promise
 
 async function roundOf(state: State): Promise<Round> {
   const { bus, clock, tags } = state.options
+  let moves = 0
   for (;;) {
     const without = [...state.failingIds].filter((id) => !state.failing.isDue(id))
     const runs = state.singleRounds > 0 ? 1 : mostRuns
@@ -177,7 +188,8 @@ async function roundOf(state: State): Promise<Round> {
       if (error instanceof UnknownLanes) {
         if (state.lanes.size > maxLanes) state.lanes.clear()
         for (const lane of error.lanes) state.lanes.add(lane)
-      } else if (!blame(state, ids, error)) throw error
+      } else if (!(error instanceof TasksMoved && ++moves < mostMoves) && !blame(state, ids, error))
+        throw error
     }
   }
 }
@@ -185,7 +197,7 @@ async function roundOf(state: State): Promise<Round> {
 /** False where the error is no fault of what the round was to move on. */
 function blame(state: State, ids: readonly string[], error: unknown): boolean {
   const [id] = ids
-  if (id === undefined || !isFaultOfRows(error)) return false
+  if (id === undefined || !(isFaultOfRows(error) || error instanceof TasksMoved)) return false
   state.singleRounds = ids.length > 1 ? ids.length : Math.max(0, state.singleRounds - 1)
   if (ids.length > 1) return true
   state.failingIds.add(id)

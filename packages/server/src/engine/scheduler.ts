@@ -208,7 +208,11 @@ async function fireSome(state: State, due: readonly HeapEntry[], mostOccurrences
   const outcome = await state.firer.fire(due, state.terms, mostOccurrences)
   const again = new Set(outcome.again.map(({ timer }) => timer))
   const gone = due.flatMap(({ timer }) => (again.has(timer) ? [] : [timer]))
-  await timers.settle(gone, outcome.moved)
+  // who holds their shard by now has read the index while they were taken out of it
+  const lost = gone.filter(({ shard }) => outcome.lostShards.has(shard))
+  await timers.settle(gone, [...outcome.moved, ...lost])
+  for (const shard of new Set(lost.map((timer) => timer.shard)))
+    state.options.hints.publish({ topic: 'timers', key: String(shard) })
   settle(state, outcome)
   return true
 }

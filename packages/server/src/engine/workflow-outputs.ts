@@ -13,6 +13,11 @@ export type FetchOutputs = (tasks: readonly number[]) => Promise<readonly TaskOu
 export interface TaskOutputs {
   /** Undefined too where it was not loaded. */
   readonly get: (id: string) => JsonValue | undefined
+  /**
+   * Of a task with items: what those that succeeded gave. Undefined: of another, or a person gave its
+   * output.
+   */
+  readonly ofItems: (id: string) => readonly JsonValue[] | undefined
   readonly load: (tasks: readonly number[]) => Promise<void>
 }
 
@@ -48,6 +53,15 @@ export function outputsOf(
       // one that is about to succeed is started as yet
       if (isEnded(state) && state !== 'succeeded') return undefined
       return its.find((each) => each.item === undefined)?.output
+    },
+    ofItems(id) {
+      const task = plan.byId.get(id)
+      const its = task?.mapped === true ? known.get(task.index) : undefined
+      if (task === undefined || its === undefined || its[0]?.given === true) return undefined
+      if (progress.states[task.index] === 'skipped') return []
+      const states = progress.items.get(task.index)
+      const byItem = new Map(its.map((each) => [each.item, each.output]))
+      return states?.flatMap((state, item) => (state === 'succeeded' ? [byItem.get(item) ?? null] : []))
     },
     async load(tasks) {
       const missing = [...new Set(tasks)].filter((task) => !known.has(task))

@@ -1,6 +1,7 @@
 /**
  * Versions of workflows, compiled: plan, tasks and what they run, and whose outputs conditions look at. A
- * version never changes, so what was compiled once is kept; those that were not used for long go first.
+ * version never changes, so what was compiled once is kept, until a failover may have undone it; those that
+ * were not used for long go first.
  */
 import type { AtLimit, Condition, JsonValue, OutputMapping, WorkflowTask } from '@belfry/contract'
 import { shapesOf } from '../domain/workflow/definition.ts'
@@ -8,6 +9,7 @@ import { untilOf } from '../domain/workflow/task-wait.ts'
 import { planWorkflow, type WorkflowPlan } from '../domain/workflow/plan.ts'
 import type { StoredVersion } from '../ports/workflow-runs.ts'
 import type { TaskJob } from '../ports/workflows.ts'
+import { createDoubtful } from './doubtful.ts'
 
 export interface CompiledWorkflow {
   readonly plan: WorkflowPlan
@@ -36,16 +38,18 @@ export interface WorkflowPlans {
   load(key: string, read: () => Promise<StoredVersion | undefined>): Promise<CompiledWorkflow | undefined>
 }
 
-export function createWorkflowPlans(): WorkflowPlans {
+export function createWorkflowPlans(doubts?: () => number): WorkflowPlans {
   const kept = new Map<string, CompiledWorkflow>()
+  const isSure = createDoubtful(doubts, () => kept.clear())
   return {
     async load(key, read) {
+      const sure = isSure()
       const known = kept.get(key)
       kept.delete(key)
       const stored = known === undefined ? await read() : undefined
       const compiled = known ?? (stored && compileWorkflow(stored))
       if (compiled === undefined) return undefined
-      kept.set(key, compiled)
+      if (sure()) kept.set(key, compiled)
       const oldest = kept.size > mostKept ? kept.keys().next().value : undefined
       if (oldest !== undefined) kept.delete(oldest)
       return compiled

@@ -29,6 +29,7 @@ import { type InputFacts, inputOfTask, itemsOfTask, outputOfRun } from '../domai
 import { untilOf, waitOfTask } from '../domain/workflow/task-wait.ts'
 import type { BegunWith, LockedWorkflowRun, SavedProgress, WorkflowEvent } from '../ports/workflow-runs.ts'
 import type { SubWorkflow } from '../ports/workflow-waits.ts'
+import { refusalNote } from './catalog/workflow-input.ts'
 import type { GatePlace } from './workflow-gates.ts'
 import { choiceOf, type FetchOutputs, outputsOf, type TaskOutputs } from './workflow-outputs.ts'
 import type { CompiledWorkflow } from './workflow-plans.ts'
@@ -41,6 +42,8 @@ import {
 } from './workflow-waits.ts'
 
 const mostStarts = 2_000
+/** Where nothing of it is at work, so that workers soon have something to do. */
+const firstStarts = 500
 
 export interface WantedTaskRun {
   readonly task: number
@@ -84,6 +87,8 @@ interface Step {
   readonly waits: WantedWait[]
   readonly children: WantedChild[]
   readonly cancels: Set<number>
+  /** How many runs may begin in this round. */
+  readonly mayStart: number
   goesOn: boolean
 }
 
@@ -96,6 +101,10 @@ export async function stepWorkflow(
   const step = openStep(run, compiled, given)
   const { progress } = step
   const canceled = events.some(({ kind }) => kind === 'cancel')
+  if (run.notes[refusalNote] !== undefined) {
+    dropWorkflow(progress, canceled ? 'canceled' : null)
+    return steppedOf(step, events, canceled ? undefined : 'failed')
+  }
   if (given.place === 'waits' || given.place === 'skip') {
     const isOver = canceled || given.place === 'skip'
     if (isOver) dropWorkflow(progress, canceled ? 'canceled' : null)
@@ -126,7 +135,7 @@ export async function stepWorkflow(
   return steppedOf(step, events, await outputOf(step))
 }
 
-type Ended = { readonly output: JsonValue | undefined } | 'skipped' | undefined
+type Ended = { readonly output: JsonValue | undefined } | 'skipped' | 'failed' | undefined
 
 function steppedOf(step: Step, events: readonly WorkflowEvent[], ended: Ended): Stepped {
   const { progress } = step
@@ -134,7 +143,7 @@ function steppedOf(step: Step, events: readonly WorkflowEvent[], ended: Ended): 
   const waits = step.waits.filter(isStarted)
   const saved = savedOf(step)
   return {
-    saved: ended === 'skipped' ? { ...saved, state: ended } : saved,
+    saved: typeof ended === 'string' ? { ...saved, state: ended } : saved,
     starts: step.starts.filter(isStarted),
     waits,
     children: step.children.filter(isStarted),
@@ -166,7 +175,8 @@ function openStep(run: LockedWorkflowRun, compiled: CompiledWorkflow, given: Ste
   const progress = restoreProgress(compiled.plan, { states: unpackStates(run.states), items, turn, stop })
   const outputs = outputsOf(compiled.plan, progress, given.outputs)
   const { begunWith } = given
-  const facts = { outputOf: outputs.get, input: begunWith?.input, workflowRunId: run.id, begunWith }
+  const { get: outputOf, ofItems } = outputs
+  const facts = { outputOf, ofItems, input: begunWith?.input, workflowRunId: run.id, begunWith }
   const notes = { ...run.notes }
   const subWorkflows = subWorkflowsOf(compiled, given.subWorkflows)
   const unlaunched = new Map(
@@ -179,6 +189,7 @@ function openStep(run: LockedWorkflowRun, compiled: CompiledWorkflow, given: Ste
     waits: [],
     children: [],
     cancels: new Set<number>(),
+    mayStart: progress.states.includes('started') ? mostStarts : firstStarts,
     goesOn: false,
   }
   return { run, compiled, progress, launched, notes, outputs, facts, ...made }
@@ -218,8 +229,8 @@ async function carryOut(step: Step, commands: readonly WorkflowCommand[]): Promi
   }
 }
 
-const isFull = ({ starts, waits, children }: Step): boolean =>
-  starts.length + waits.length + children.length >= mostStarts
+const isFull = ({ starts, waits, children, mayStart }: Step): boolean =>
+  starts.length + waits.length + children.length >= mayStart
 
 /** It waits again, to be decided anew in the next round. */
 function putOff(step: Step, { index }: PlannedTask): WorkflowCommand[] {

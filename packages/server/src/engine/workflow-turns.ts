@@ -3,7 +3,8 @@
  *
  *   - a run of a schedule that waits for the one before it begins when that has ended, one at a time; until
  *     then it stands like one behind a gate (workflow-gates.ts)
- *   - the end of a run begins runs of the workflows that are triggered by it
+ *   - the end of a run begins runs of the workflows that are triggered by it; one whose input does not fit
+ *     what its workflow takes is made too, and ends as failed without a task
  *   - a schedule whose last runs all failed is paused, in a transaction of its own: it needs the timer, which
  *     is locked before runs are. Should that be lost, the next failure does it
  */
@@ -17,6 +18,7 @@ import type {
   WorkflowResolving,
 } from '../ports/workflow-runs.ts'
 import type { TurnsTx } from '../ports/workflow-turns.ts'
+import { inputOrRefusal } from './catalog/workflow-input.ts'
 import { tellPaused } from './failure-pauses.ts'
 
 /** Those of the round that still have to wait. */
@@ -58,7 +60,11 @@ export async function handOnTurns(
   const scheduleIds = schedulesOf(over)
   const given = scheduleIds.length > 0 && (await tx.give(scheduleIds))
   const { triggered, backfilled } = await tx.aftermath(over.map(({ run }) => run.id))
-  const begun = triggered.map((each) => ({ ...each, id: ids.uuidv7(Math.floor(nowMs)) }))
+  const begun = triggered.map(({ asked, ...each }) => ({
+    ...each,
+    id: ids.uuidv7(Math.floor(nowMs)),
+    ...(asked === null ? { input: undefined, refusal: null } : inputOrRefusal(asked.schema, asked.input)),
+  }))
   if (begun.length > 0) await tx.begin(begun)
   const failed = schedulesOf(over.filter(({ saved }) => saved.state === 'failed'))
   return { follows: given || begun.length > 0, failed, backfilled }

@@ -38,6 +38,7 @@ import { deadLetterEndpoints } from './routes/dead-letters.ts'
 import { explanationEndpoints } from './routes/explanations.ts'
 import { jobEndpoints } from './routes/jobs.ts'
 import { limitEndpoints } from './routes/limits.ts'
+import { queueStatsEndpoints } from './routes/queue-stats.ts'
 import { runInsightEndpoints } from './routes/run-insight.ts'
 import { runCancelEndpoints } from './routes/run-cancels.ts'
 import { runBatchEndpoints } from './routes/run-batch.ts'
@@ -110,6 +111,7 @@ const endpoints: Endpoints = {
   ...runCancelEndpoints,
   ...deadLetterEndpoints,
   ...limitEndpoints,
+  ...queueStatsEndpoints,
   ...runInsightEndpoints,
   ...serverEndpoints,
   ...workerEndpoints,

@@ -104,14 +104,17 @@ function registerRoute<Name extends RouteName>(
       }
       if (endpoint.as === 'waiting') {
         const call = watchCall(asked, route, options, reply)
-        return send(reply, route, await busyWaits.during(credential.keyId, () => endpoint.answer(call)))
+        const answer = await busyWaits.during(credential.keyId, () => endpoint.answer(call))
+        options.catalog.saw?.(credential.keyId)
+        return send(reply, route, answer)
       }
       if (endpoint.as === 'stream') {
         // who asks for the head alone would wait for the end of the stream
         if (request.method === 'HEAD') return reply.headers(streamHeaders).send('')
+        reply.raw.once('close', () => options.catalog.saw?.(credential.keyId))
         return stream(reply, endpoint, streamCall(asked, route, options, request, reply))
       }
-      const access = accessOf(route, asked.query, credential)
+      const access = { ...accessOf(route, asked.query, credential), mayLag: lagOf(route, request, reply) }
       const key = keyOf(route, name, request, access)
       const result = await busy.during(credential.keyId, () =>
         answerOnce(name, endpoint, options, access, asked, key),
@@ -243,9 +246,19 @@ function partsOf<Name extends RouteName>({ params, query, body }: FastifyRequest
   return { params, query, body } as Pick<Asked<Name>, 'params' | 'query' | 'body'>
 }
 
-function accessOf(route: Route, query: unknown, { tenantId }: Credential): Access {
+function accessOf(route: Route, query: unknown, { tenantId, keyId }: Credential): Access {
   const dryRun = typeof query === 'object' && query !== null && 'dryRun' in query && query.dryRun === true
-  return { tenantId, dryRun, readOnly: route.effect === 'none' }
+  return { tenantId, dryRun, readOnly: route.effect === 'none', readerId: keyId }
+}
+
+/**
+ * Lists may come from a replica, and then say how old they are at most, unless they are asked for as of now.
+ * What is looked at by its id, and what is decided by, is always as of now.
+ */
+function lagOf(route: Route, { headers }: FastifyRequest, reply: FastifyReply): Access['mayLag'] {
+  const isList = route.effect === 'none' && route.query !== undefined && 'cursor' in route.query.shape
+  if (!isList || /\bno-cache\b/i.test(headers['cache-control'] ?? '')) return undefined
+  return (lagMs) => void reply.header('belfry-read-lag-ms', String(Math.ceil(lagMs)))
 }
 
 function keyOf(

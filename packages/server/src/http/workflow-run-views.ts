@@ -11,6 +11,7 @@ import type {
 } from '@belfry/contract'
 import { shapesOf } from '../domain/workflow/definition.ts'
 import { unpackItems, unpackStates } from '../domain/workflow/stored-states.ts'
+import { refusalNote } from '../engine/catalog/workflow-input.ts'
 import type { TaskWaitRecord } from '../ports/task-waits.ts'
 import type { TaskRuns, WorkflowRunRecord, WorkflowRunSummaryRecord } from '../ports/workflows.ts'
 import { taskWaitView } from './task-wait-views.ts'
@@ -47,7 +48,7 @@ export function workflowRunView(run: WorkflowRunRecord): WorkflowRun {
     output: run.output ?? null,
     priority: run.priority,
     parentId: run.parentId,
-    note: run.notes['output'] ?? null,
+    note: run.notes['output'] ?? run.notes[refusalNote] ?? null,
     taskCounts,
   }
 }

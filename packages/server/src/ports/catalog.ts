@@ -20,6 +20,7 @@ import type {
 import type { Gathering } from '../domain/run-insight/gathering-words.ts'
 import type { BackfillStore } from './backfills.ts'
 import type { CalendarStore } from './calendars.ts'
+import type { ClusterStore, OwnDemand } from './cluster.ts'
 import type { DeadLetterStore } from './dead-letters.ts'
 import type { ExplanationStore } from './explanations.ts'
 import type { LimitStore, PauseRecord } from './limits.ts'
@@ -37,11 +38,17 @@ export interface Access {
   readonly dryRun: boolean
   /** Nothing will be written. */
   readonly readOnly: boolean
+  /** Whose eyes see the answer; left out: nobody's who would wonder about one that is a little old. */
+  readonly readerId?: string | undefined
+  /** The answer may be a little old, and then comes from a replica; told how old at most. */
+  readonly mayLag?: ((lagMs: number) => void) | undefined
 }
 
 export interface Catalog {
   /** One transaction as the tenant. */
   within<T>(access: Access, work: (tx: CatalogTx) => Promise<T>): Promise<T>
+  /** This reader was told something as it is now; whatever it asks for next is no older. */
+  readonly saw?: (readerId: string) => void
   /** One transaction that manages tenants and their keys, on behalf of `access.tenantId`. */
   withinPlatform<T>(access: Access, work: (tx: PlatformTx) => Promise<T>): Promise<T>
 }
@@ -66,12 +73,14 @@ export interface CatalogTx extends CommonTx {
   readonly explanations: ExplanationStore
   readonly replans: ReplanRequests
   readonly workers: WorkerCatalog
+  readonly demand: OwnDemand
   readonly workflows: WorkflowStore
 }
 
 export interface PlatformTx extends CommonTx {
   readonly tenants: TenantStore
   readonly replans: ReplanList
+  readonly cluster: ClusterStore
 }
 
 /** An answer as it is kept with an Idempotency-Key. */

@@ -44,14 +44,17 @@ export interface Leadership {
 export interface TermLedger {
   /**
    * Renews the node, begins terms for those of `shards` that it does not hold yet, and frees what it held
-   * beyond them. Shards in which somebody fires at this moment are left out, until the next renewal.
+   * beyond them. Shards in which somebody fires at this moment are left out, until the next renewal. Of
+   * `others` it keeps what it holds, and takes what nobody does, up to its even share.
    */
   hold(
     node: { id: string; host: string; version: string },
-    shards: readonly number[],
+    wanted: { readonly shards: readonly number[]; readonly others: readonly number[] },
     termMs: number,
   ): Promise<{
     readonly held: readonly HeldShard[]
+    /** Shards that nobody holds. */
+    readonly free: readonly number[]
     /** Database time, epoch ms. */
     readonly nowMs: number
   }>

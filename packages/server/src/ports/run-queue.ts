@@ -73,28 +73,46 @@ export interface ReadyLook {
   readonly next: ReadyCursor | null
 }
 
+export interface Claimant {
+  readonly sessionId: string
+  /** What the worker can execute (domain/route.ts). */
+  readonly routes: readonly string[]
+  readonly deadlineMarginMs: number
+  /** Of the session, from 1 on; unset: it does not say which of its claims are over. */
+  readonly number?: number | undefined
+  /** Claims of which nothing is held any more. */
+  readonly overNumbers?: readonly number[] | undefined
+}
+
 export interface RunQueue {
+  /** It knows by itself from which tag on to look: `minTag` is for what the caller wants to leave out. */
+  readonly keepsMarks?: true
   /**
    * Claims runs of one or more queues for a live session, in one transaction. `minTag` is a low-water mark;
    * the caller looks from -Infinity often enough that nothing behind it waits for long
    * (engine/low-water-marks.ts). `deadlineMarginMs` is added to each run's attempt timeout to give its
    * deadline. If it throws, the claim may still have been committed: `RunStore.heldRuns` tells.
    */
-  claim(options: {
-    sessionId: string
-    shares: readonly QueueShare[]
-    /** What the worker can execute (domain/route.ts). */
-    routes: readonly string[]
-    deadlineMarginMs: number
-    /** Of the session, from 1 on; unset: it does not say which of its claims are over. */
-    number?: number | undefined
-    /** Claims of which nothing is held any more. */
-    overNumbers?: readonly number[] | undefined
-  }): Promise<Claim>
+  claim(options: Claimant & { readonly shares: readonly QueueShare[] }): Promise<Claim>
   /**
    * Who has something ready now that is no function, and in which queues; for workers that serve every queue.
    * A bounded look, tenant by tenant, with as many queues of each: however many queues one tenant names,
    * another is seen as soon. `cursor` null: from the beginning. Writes nothing.
    */
   readyQueues(cursor: ReadyCursor | null): Promise<ReadyLook>
+}
+
+/** A run as it was announced (ports/announcements.ts). */
+export interface NamedRun {
+  readonly queue: string
+  readonly runId: string
+  readonly tag: number
+}
+
+export interface AnnouncedRuns {
+  /**
+   * Claims of these runs those that may be claimed and stand where they are said to stand; all that
+   * `RunQueue.claim` says of a claim holds of it.
+   */
+  claimNamed(options: Claimant & { readonly runs: readonly NamedRun[] }): Promise<Claim>
 }

@@ -126,6 +126,11 @@ export interface RunStore {
    * Definitions by tenant, job and version, for what was claimed; without those that do not exist, are of
    * another tenant or cannot be read.
    */
+  /**
+   * Grows when what was read before may not be so any more, versions too: a connection was lost, and a
+   * standby that took over may lack the last commits. Left out: that cannot be.
+   */
+  doubts?(): number
   definitions(
     versions: readonly JobVersion[],
   ): Promise<readonly (JobVersion & { readonly definition: JobDefinition })[]>

@@ -57,6 +57,8 @@ export interface ActedWorkflowRun
   > {
   /** From now on, where its time does not run already; null: no end. */
   readonly timeoutMs: number | null
+  /** It need not wait for its turn. */
+  readonly startsNothing: boolean
 }
 
 export interface WorkflowActs {

@@ -45,6 +45,22 @@ export interface OpenWait {
   readonly createdAtMs: number
 }
 
+/** How such a wait ended. */
+export interface EndedWait {
+  readonly task: number
+  readonly kind: 'approval' | 'time' | 'signal'
+  readonly message: string | null
+  readonly signal: string | null
+  /** Of a task that waits for each item of a list. */
+  readonly item: number | null
+  readonly state: 'succeeded' | 'failed' | 'canceled' | 'skipped'
+  readonly dueAtMs: number | null
+  readonly endedAtMs: number
+  /** The key by which it was decided, or the signal sent; null: nobody did. */
+  readonly endedBy: string | null
+  readonly reason: string | null
+}
+
 /** The newest run of a task. */
 export interface NewestTaskRun {
   readonly task: number
@@ -68,6 +84,8 @@ export interface WorkflowInsight {
   /** Of each of these tasks the run that has waited or run for longest. */
   oldestLiveRuns(id: string, tasks: readonly number[]): Promise<ReadonlyMap<number, string>>
   openWaits(id: string, tasks: readonly number[]): Promise<readonly OpenWait[]>
+  /** Of each of these tasks that waited one that ended: where an item failed, that one. */
+  endedWaits(id: string, tasks: readonly number[]): Promise<readonly EndedWait[]>
   newestRuns(id: string, tasks: readonly number[]): Promise<readonly NewestTaskRun[]>
   /** Of each of these tasks the first `limit`: failed before canceled, then by their items. */
   failedChildren(id: string, tasks: readonly number[], limit: number): Promise<readonly FailedChild[]>

@@ -45,7 +45,6 @@ export type WorkflowEvent = { readonly workflowRunId: string } & (
   | { readonly kind: 'begin' | 'cancel' | 'signal' }
   | {
       readonly kind: 'end'
-      readonly runId: string
       readonly task: number
       readonly item: number | undefined
       readonly state: TerminalRunState
@@ -122,6 +121,13 @@ export interface WorkflowBacklog {
   readonly alive: number
 }
 
+/** Runs that are to be canceled moved on again and again; the round is done anew. */
+export class TasksMoved extends Error {
+  constructor(workflowRunId: string) {
+    super(`Runs of tasks of the workflow run ${workflowRunId} move on faster than they can be canceled.`)
+  }
+}
+
 export interface ResolvingTx {
   readonly waits: WaitingTx
   readonly turns: TurnsTx
@@ -137,14 +143,19 @@ export interface ResolvingTx {
   readonly outputs: (run: LockedWorkflowRun, tasks: readonly number[]) => Promise<readonly TaskOutput[]>
   readonly templates: (jobs: readonly TaskJob[]) => Promise<readonly TaskTemplate[]>
   readonly start: (runs: readonly NewTaskRun[]) => Promise<void>
-  /** Ends those of their runs that wait, asks for the cancel of those that run; answers their sessions. */
-  readonly cancel: (workflowRunId: string, tasks: readonly number[]) => Promise<readonly string[]>
+  /**
+   * Ends those of their runs that wait, asks for the cancel of those that run; answers their sessions. Throws
+   * `TasksMoved` where some were missed.
+   */
+  readonly cancel: (run: LockedWorkflowRun, tasks: readonly number[]) => Promise<readonly string[]>
   readonly save: (progress: readonly SavedProgress[]) => Promise<void>
   /** Has these come again in the next round. */
   readonly goOn: (workflowRunIds: readonly string[]) => Promise<void>
 }
 
 export interface WorkflowResolving extends WorkflowTimers {
+  /** Grows when versions that were read before may not be so any more; see RunStore. */
+  doubts?(): number
   within<T>(work: (tx: ResolvingTx) => Promise<T>): Promise<T>
   /**
    * Looks for what nobody told of, among a part of what is alive each time, and puts it on record; answers

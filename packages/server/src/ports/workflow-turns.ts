@@ -2,11 +2,22 @@
  * Turns of workflow runs: which begins next when one has ended. Within the transaction of a resolver's round
  * (engine/workflow-turns.ts).
  */
+import type { InputSchema, JsonValue } from '@belfry/contract'
 
 export interface TriggeredRun {
   readonly workflowId: string
   /** The workflow run whose end triggers it. */
   readonly endedId: string
+  /** What it is begun with, where its workflow says what it takes. */
+  readonly asked: { readonly schema: InputSchema; readonly input: JsonValue } | null
+}
+
+export interface BegunByEnd extends Omit<TriggeredRun, 'asked'> {
+  readonly id: string
+  /** Undefined: as the trigger says. */
+  readonly input: JsonValue | undefined
+  /** Why it is not taken: the run ends at once, and says so. */
+  readonly refusal: string | null
 }
 
 export interface TurnsTx {
@@ -20,5 +31,5 @@ export interface TurnsTx {
     /** Schedules of backfills that made some of them. */
     readonly backfilled: readonly string[]
   }>
-  readonly begin: (runs: readonly (TriggeredRun & { readonly id: string })[]) => Promise<void>
+  readonly begin: (runs: readonly BegunByEnd[]) => Promise<void>
 }

@@ -3,15 +3,18 @@
  * and never changed.
  */
 import type {
+  EventReceipt,
   JobDefinition,
   JsonValue,
   WorkflowDefinition,
   WorkflowRunAct,
   WorkflowRunSource,
+  WorkflowRunState,
 } from '@belfry/contract'
 import type { StoredItems } from '../domain/workflow/stored-states.ts'
+import type { TriggerEdge } from '../domain/workflow/trigger-circles.ts'
 import type { JobRecord } from './catalog.ts'
-import type { PageRequest } from './paging.ts'
+import type { Found, PageRequest } from './paging.ts'
 import type { TaskWaitStore } from './task-waits.ts'
 import type { WorkflowActs } from './workflow-acts.ts'
 import type { WorkflowInsight } from './workflow-insight.ts'
@@ -105,6 +108,15 @@ export type WorkflowRunOrigin = Pick<
   'source' | 'scheduleId' | 'scheduledForMs' | 'intervalStartMs' | 'causeId'
 >
 
+/** Each that is undefined, or null, rules out none. */
+export interface WorkflowRunFilter {
+  readonly workflowId: string | undefined
+  readonly scheduleId: string | undefined
+  readonly states: readonly WorkflowRunState[] | undefined
+  readonly createdAfterMs: number | null
+  readonly createdBeforeMs: number | null
+}
+
 export interface WorkflowRunStore {
   /** With its event, so that a resolver begins it. */
   insert(run: {
@@ -117,12 +129,8 @@ export interface WorkflowRunStore {
     readonly origin?: WorkflowRunOrigin
   }): Promise<void>
   find(id: string): Promise<WorkflowRunRecord | undefined>
-  /** Of one workflow, of one schedule, or of all. */
-  list(
-    page: PageRequest,
-    workflowId: string | undefined,
-    scheduleId?: string,
-  ): Promise<readonly WorkflowRunSummaryRecord[]>
+  /** Newest first; a look at a bounded number of them. */
+  list(page: PageRequest, filter: WorkflowRunFilter): Promise<Found<WorkflowRunSummaryRecord>>
   /** Also of a workflow that was deleted. */
   definition(run: Pick<WorkflowRunRecord, 'workflowId' | 'version'>): Promise<WorkflowDefinition | undefined>
   taskRuns(id: string): Promise<readonly TaskRuns[]>
@@ -134,6 +142,8 @@ export interface StoredEvent {
   readonly id: string
   /** The runs that it began. */
   readonly runs: readonly { readonly workflow: string; readonly workflowRunId: string }[]
+  /** The workflows that did not take its payload. */
+  readonly refused: EventReceipt['refused']
 }
 
 /** Events that came in, and the workflows that they begin. */
@@ -142,7 +152,7 @@ export interface EventStore {
   insert(event: { readonly id: string; readonly name: string; readonly key: string | null }): Promise<boolean>
   find(name: string, key: string): Promise<StoredEvent | undefined>
   /** Which runs it began. */
-  note(id: string, workflowRunIds: readonly string[]): Promise<void>
+  note(id: string, workflowRunIds: readonly string[], refused: EventReceipt['refused']): Promise<void>
   /** The same event may come again with its key. */
   freeKey(id: string): Promise<void>
   /** Ids of workflows that name it, with the input that their trigger sets; undefined: none. */
@@ -185,6 +195,8 @@ export interface WorkflowStore {
     page: { readonly beforeVersion: number | null; readonly limit: number },
   ): Promise<readonly WorkflowVersionRecord[]>
   /** Name of a schedule that runs it. */
+  /** Ends of which workflows begin which others, at most so many. */
+  triggerEdges(limit: number): Promise<readonly TriggerEdge[]>
   scheduleOf(id: string): Promise<string | undefined>
   /** Soft, with its own jobs. */
   remove(id: string): Promise<void>

@@ -111,6 +111,11 @@ export function refusesLogin(error: unknown): boolean {
   return error instanceof Error && ['3D000', '28000', '28P01'].includes(codeOf(error) ?? '')
 }
 
+/** Whether the login lacks a right. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof Error && codeOf(error) === '42501'
+}
+
 /**
  * The database takes no connections (ALLOW_CONNECTIONS false, or half dropped). Its code, object not in
  * prerequisite state, means many things; here it comes from the functions that let a connection in.

@@ -14,8 +14,9 @@
 import type pg from 'pg'
 import type { Clock } from '../ports/clock.ts'
 import type { Random } from '../ports/random.ts'
-import { breaksConnection, toDatabaseError } from './database-error.ts'
-import type { ConnectionOptions, PoolStats } from './pool.ts'
+import { breaksConnection, classifyDatabaseError, toDatabaseError } from './database-error.ts'
+import type { ConnectionOptions } from './hosts.ts'
+import type { PoolStats } from './pool.ts'
 import { openPool } from './pool.ts'
 import { knowsScope, queryWithin } from './scoped-query.ts'
 import type { Statement } from './statement.ts'
@@ -78,6 +79,8 @@ export type DatabaseOptions = {
   readonly defaultTimeoutMs?: number | undefined
   /** Default 5,000. */
   readonly connectTimeoutMs?: number | undefined
+  /** Of several hosts: called with `host:port` when connections begin to go to another one than before. */
+  readonly onMoved?: ((place: string) => void) | undefined
 }
 
 /**
@@ -102,6 +105,8 @@ export type Database = {
   ) => Promise<Row[]>
   readonly ping: (timeoutMs?: number) => Promise<void>
   readonly stats: () => PoolStats
+  /** How often a connection was lost: each time a standby may have taken over that lacks the last commits. */
+  readonly doubts: () => number
   /** Waits for what is under way, at most 15 s, and closes all connections. */
   readonly close: () => Promise<void>
 }
@@ -120,6 +125,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     maxConnections: options.maxConnections ?? 10,
     applicationName: options.applicationName ?? 'belfry',
     connectTimeoutMs: options.connectTimeoutMs ?? 5_000,
+    onMoved: options.onMoved,
   })
 
   const withClient = async <Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> => {
@@ -134,11 +140,13 @@ export function openDatabase(options: DatabaseOptions): Database {
       client.on('error', onError)
       return await work(client)
     } catch (error) {
-      if (breaksConnection(error) && error instanceof Error) fault = error
+      // a server that was made a standby does not become the primary again by waiting
+      const other = pool.chooses && classifyDatabaseError(error) === 'database_read_only'
+      if ((other || breaksConnection(error)) && error instanceof Error) fault = error
       throw toDatabaseError(error)
     } finally {
       client?.off('error', onError)
-      client?.release(fault)
+      if (client !== undefined) pool.release(client, fault)
     }
   }
 
@@ -162,6 +170,7 @@ export function openDatabase(options: DatabaseOptions): Database {
         await openWire(client, timeoutMs ?? pingTimeoutMs, false).send(ping, [])
       }),
     stats: pool.stats,
+    doubts: pool.losses,
     close: pool.close,
   }
 }

@@ -6,11 +6,11 @@ import type { AttemptEnd, PausedSchedule } from '../ports/run-store.ts'
 import type { Database, Transaction } from './database.ts'
 import type { PausedRow } from './statements/failure-pauses.ts'
 import {
+  findFailed,
+  findFailedWorkflows,
   findFailing,
-  lockFailing,
   lockTimersOf,
   pauseFailing,
-  pauseFailingWorkflows,
 } from './statements/failure-pauses.ts'
 
 const engine = { role: 'belfry_engine', readOnly: true } as const
@@ -37,11 +37,11 @@ export async function pausingAfterFailures<Result>(
   write: () => Promise<Result>,
 ): Promise<{ result: Result; paused: readonly PausedSchedule[] }> {
   const failed = failedRuns(ends)
-  const limited = failed === undefined ? [] : await tx.query(lockFailing, failed)
+  const limited = failed === undefined ? [] : await tx.query(findFailing, failed)
+  const timers = limited.length === 0 ? [] : await tx.query(lockTimersOf, [limited.map(({ id }) => id)])
   const result = await write()
-  if (limited.length === 0) return { result, paused: [] }
-  const rows = await tx.query(pauseFailing, [limited.map((row) => row.schedule_id)])
-  return { result, paused: rows.map(pausedSchedule) }
+  const scheduleIds = timers.map((row) => row.schedule_id)
+  return { result, paused: await pause(tx, findFailed, scheduleIds) }
 }
 
 /** Pauses those of these schedules of workflows whose last runs all failed, after the ends are committed. */
@@ -51,8 +51,23 @@ export function pauseFailingWorkflowSchedules(
 ): Promise<readonly PausedSchedule[]> {
   return db.transaction({ role: 'belfry_engine' }, async (tx) => {
     await tx.query(lockTimersOf, [scheduleIds])
-    return (await tx.query(pauseFailingWorkflows, [scheduleIds])).map(pausedSchedule)
+    return pause(tx, findFailedWorkflows, scheduleIds)
   })
+}
+
+async function pause(
+  tx: Transaction,
+  find: typeof findFailed,
+  scheduleIds: readonly string[],
+): Promise<readonly PausedSchedule[]> {
+  if (scheduleIds.length === 0) return []
+  const failed = await tx.query(find, [scheduleIds])
+  if (failed.length === 0) return []
+  const rows = await tx.query(pauseFailing, [
+    failed.map(({ id }) => id),
+    failed.map(({ failures }) => failures),
+  ])
+  return rows.map(pausedSchedule)
 }
 
 const pausedSchedule = ({ id, tenant_id: tenantId, failures }: PausedRow): PausedSchedule => ({

@@ -6,6 +6,7 @@ import type { ReplanRecord } from '../ports/replans.ts'
 import { replanRecord } from './catalog/replan-catalog.ts'
 import { only } from './catalog/values.ts'
 import type { Database } from './database.ts'
+import { isForbidden } from './database-error.ts'
 import * as statements from './statements/health.ts'
 import { findLedger } from './statements/migrate.ts'
 
@@ -23,6 +24,18 @@ export async function readDatabaseFacts(db: Database): Promise<DatabaseFacts> {
   const row = only(await db.asLogin(statements.serverFacts, []))
   const { version, version_num: number, now_ms: nowMs, read_only: readOnly } = row
   return { version, major: Math.floor(number / 10_000), nowMs, readOnly }
+}
+
+/**
+ * Names this installation among others, in what Belfry keeps beside Postgres. Twelve letters and digits.
+ */
+export async function readInstallationId(db: Database): Promise<string> {
+  try {
+    return only(await db.asLogin(statements.installationId, [])).id
+  } catch (error) {
+    if (!isForbidden(error)) throw error
+    return only(await db.asLogin(statements.installationIdByLedger, [])).id
+  }
 }
 
 /** The last migration that was applied; null on an empty database. */

@@ -12,6 +12,7 @@ import type { HeldShard, Leadership, Renewal, TermLedger } from '../ports/leader
 import type { Database, Scope, Transaction } from './database.ts'
 import {
   beginTerms,
+  findFreeShards,
   foreignExpiry,
   freeShards,
   liveNodes,
@@ -55,20 +56,34 @@ export function createPostgresLeadership(db: Database): Leadership {
 
 export function createTermLedger(db: Database): TermLedger {
   return {
-    hold: (node, shards, termMs) =>
+    hold: (node, { shards, others }, termMs) =>
       db.transaction(scope(termMs), async (tx) => {
         const [renewed] = await tx.query(renewNode, [node.id, node.host, node.version, termMs])
         if (renewed === undefined) throw new Error('The renewal of a scheduler node answered no row.')
-        const wanted = new Set(shards)
+        const wanted = new Set([...shards, ...others])
         const own = await tx.query(lockOwnShards, [node.id])
         const beyond = own.filter(({ shard }) => !wanted.has(shard)).map(({ shard }) => shard)
         if (beyond.length > 0) await tx.query(freeShards, [beyond])
         const fresh = await tx.query(lockNewShards, [node.id, shards])
         if (fresh.length > 0) await tx.query(beginTerms, [node.id, fresh.map(({ shard }) => shard)])
+        if (others.length > 0) await takeSome(tx, node.id, others)
         const held = await tx.query(lockOwnShards, [node.id])
-        return { held, nowMs: renewed.now_ms }
+        const free = await tx.query(findFreeShards, [])
+        return { held, free: free.map(({ shard }) => shard), nowMs: renewed.now_ms }
       }),
   }
+}
+
+/** Begins terms for some of these shards, where nobody holds them; leaves the rest to the other nodes. */
+async function takeSome(tx: Transaction, nodeId: string, shards: readonly number[]): Promise<void> {
+  const free = await tx.query(findFreeShards, [])
+  const asked = free.flatMap(({ shard }) => (shards.includes(shard) ? [shard] : []))
+  if (asked.length === 0) return
+  const nodes = await tx.query(liveNodes, [])
+  const own = await tx.query(lockOwnShards, [nodeId])
+  const most = Math.max(1, Math.ceil(shardCount / nodes.length) - own.length)
+  const locked = await tx.query(lockFreeShards, [nodeId, most, asked])
+  if (locked.length > 0) await tx.query(beginTerms, [nodeId, locked.map(({ shard }) => shard)])
 }
 
 /** A renewal that takes longer than a third of the term is worth nothing. */
@@ -92,7 +107,7 @@ async function keepAndTake(
   if (beyond.length > 0) await tx.query(freeShards, [beyond])
   if (kept.length > 0) await tx.query(renewShards, [kept.map(({ shard }) => shard), termMs])
   if (kept.length === share) return kept
-  const free = await tx.query(lockFreeShards, [nodeId, share - kept.length])
+  const free = await tx.query(lockFreeShards, [nodeId, share - kept.length, null])
   if (free.length === 0) return kept
   const taken = await tx.query(takeShards, [nodeId, free.map(({ shard }) => shard), termMs])
   return [...kept, ...taken]

@@ -7,7 +7,7 @@ import { Worker as Thread } from 'node:worker_threads'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { LeaseThreadSetup, ToLeaseThread } from './lease-thread.ts'
-import type { ConnectionOptions } from './pool.ts'
+import type { ConnectionOptions } from './hosts.ts'
 import { renewSession } from './statements/sessions.ts'
 import { begin, commit, enterScopeByIndex } from './statements/transaction.ts'
 

@@ -1,16 +1,18 @@
 /**
  * The thread behind lease-keeper.ts: renews one session on a connection of its own, on an event loop that no
- * function can block. It imports the driver and nothing of ours: a thread resolves packages otherwise than
- * the sources do, so the text of its statements is handed in.
+ * function can block. It imports the driver and how to connect, and no package of ours: a thread resolves
+ * those otherwise than the sources do, so the text of its statements is handed in.
  *
  *   every third of the lease: BEGIN, scope, renew, COMMIT in one go ──► alive: the instant *before* is noted
  *                                                                  └──► failed: a new connection, soon
  */
 import { parentPort, workerData } from 'node:worker_threads'
-import pg from 'pg'
+import type pg from 'pg'
+import type { ConnectionOptions } from './hosts.ts'
+import { connectToOne, hostsOf } from './hosts.ts'
 
 export interface LeaseThreadSetup {
-  readonly connection: pg.ClientConfig
+  readonly connection: ConnectionOptions
   readonly begin: string
   readonly commit: string
   readonly enterScope: { readonly text: string; readonly values: readonly string[] }
@@ -28,22 +30,22 @@ export type ToLeaseThread =
 const retryMs = 250
 
 const setup = workerData as LeaseThreadSetup
+const hosts = hostsOf(setup.connection)
 let held: { readonly sessionId: string; readonly leaseMs: number } | undefined
 let client: pg.Client | undefined
 let timer: NodeJS.Timeout | undefined
 
 async function connected(timeoutMs: number): Promise<pg.Client> {
   if (client !== undefined) return client
-  const made = new pg.Client({
-    ...setup.connection,
+  const settings = {
     application_name: 'belfry-lease-thread',
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs,
     // a renewal is one packet
     pipeline: true,
-  })
+  }
+  const { client: made } = await connectToOne(hosts, settings)
   made.on('error', () => forget(made))
-  await made.connect()
   client = made
   return made
 }

@@ -8,3 +8,6 @@ export const listText = (values: readonly (string | number)[]): string => `{${va
 
 /** An element that may hold anything. */
 export const quoted = (text: string): string => `"${text.replaceAll(/[\\"]/g, '\\$&')}"`
+
+/** The elements of an array of ids or numbers, as Postgres writes it. */
+export const listOf = (text: string): string[] => text.slice(1, -1).split(',')

@@ -17,8 +17,8 @@ import { fileURLToPath } from 'node:url'
 import { BelfryError } from '@belfry/contract'
 import pg from 'pg'
 import type { Database } from './database.ts'
-import type { ConnectionOptions } from './pool.ts'
-import { cut } from './pool.ts'
+import type { ConnectionOptions } from './hosts.ts'
+import { connectToOne, cut, hostsOf } from './hosts.ts'
 import type { LedgerRow, RoleBeyondRow } from './statements/migrate.ts'
 import * as sql from './statements/migrate.ts'
 
@@ -211,7 +211,8 @@ async function applyBetween(client: pg.Client, file: Migration, options: Migrate
       return
     } catch (error) {
       const { cause } = error as { cause?: unknown }
-      const busy = cause instanceof pg.DatabaseError && cause.code === '55P03'
+      // what waits for it, or each for the other
+      const busy = cause instanceof pg.DatabaseError && ['55P03', '40P01'].includes(cause.code ?? '')
       if (!busy || !file.inTransaction || performance.now() > deadline) throw error
       if (attempt === 1)
         options.log('info', `A table that ${file.name} changes is in use by a long query; waiting for it.`)
@@ -271,16 +272,15 @@ async function holdMigratorLock(guard: pg.Client, options: MigrateOptions): Prom
   }
 }
 
+/**
+ * A lost connection makes the query under way fail, and has a listener, else it would end the process too.
+ */
 async function connect(connection: ConnectionOptions): Promise<pg.Client> {
-  const client = new pg.Client({
-    ...connection,
+  const settings = {
     application_name: 'belfry-migrate',
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-  })
-  // A lost connection makes the query under way fail; without a listener it would end the process as well.
-  client.on('error', () => undefined)
-  await client.connect()
-  return client
+  }
+  return (await connectToOne(hostsOf(connection), settings)).client
 }

@@ -8,12 +8,10 @@ import pg from 'pg'
 import type { Clock } from '../ports/clock.ts'
 import type { Random } from '../ports/random.ts'
 import { classifyDatabaseError } from './database-error.ts'
-
-/** `connectionString`, or host, port, user, database, password and ssl. */
-export type ConnectionOptions = Pick<
-  pg.ClientConfig,
-  'connectionString' | 'host' | 'port' | 'user' | 'database' | 'password' | 'ssl'
->
+import type { HostChoice } from './host-choice.ts'
+import { createHostChoice } from './host-choice.ts'
+import type { ConnectionOptions, Hosts } from './hosts.ts'
+import { checkServer, cut, hostsOf } from './hosts.ts'
 
 export type PoolOptions = {
   readonly connection: ConnectionOptions
@@ -23,6 +21,8 @@ export type PoolOptions = {
   readonly applicationName: string
   /** Limit for making a connection, and for waiting for a free one. */
   readonly connectTimeoutMs: number
+  /** Of several hosts: called when connections begin to go to another one than before. */
+  readonly onMoved?: ((place: string) => void) | undefined
 }
 
 export type PoolStats = {
@@ -34,12 +34,21 @@ export type PoolStats = {
 }
 
 export type Pool = {
+  /** Whether there is more than one host to go to, or something is asked of the one. */
+  readonly chooses: boolean
   /**
    * Takes a connection. Where a new one has to be made after failures, it waits a random moment first, so
    * that a restarted server is not stormed.
    */
   readonly acquire: () => Promise<pg.PoolClient>
+  /**
+   * Gives it back, or hangs up where it broke. Where there are several hosts, that puts the one that it led
+   * to in doubt: it may have failed, or been made a standby.
+   */
+  readonly release: (client: pg.PoolClient, fault?: Error) => void
   readonly stats: () => PoolStats
+  /** Connections that were lost so far. */
+  readonly losses: () => number
   /**
    * Waits for connections that are in use, but no longer than 15 s, and for each to say goodbye, but no
    * longer than 1 s: a server that is frozen or out of reach answers neither, and must not keep the process.
@@ -54,19 +63,14 @@ const closeWithinMs = 15_000
 const goodbyeWithinMs = 1_000
 
 export function openPool(options: PoolOptions): Pool {
-  const pool = new pg.Pool({
-    ...options.connection,
-    application_name: options.applicationName,
-    max: options.maxConnections,
-    connectionTimeoutMillis: options.connectTimeoutMs,
-    idleTimeoutMillis: idleCloseMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    pipeline: true,
-    types: valueTypes,
-  })
+  const hosts = hostsOf(options.connection)
+  const { pool, choice } = makePool(options, hosts)
   // An idle connection that breaks is dropped by the pool; the next caller gets a new one.
-  pool.on('error', () => undefined)
+  let lost = 0
+  pool.on('error', (_error, client) => {
+    lost += 1
+    choice?.doubt(client)
+  })
   const open = new Set<pg.PoolClient>()
   let emptied = (): void => undefined
   let failures = 0
@@ -87,11 +91,18 @@ export function openPool(options: PoolOptions): Pool {
       await options.clock.sleep(options.random.next() * reconnectLimitMs(failures))
     }
     try {
-      return await pool.connect()
+      return await (choice === undefined ? pool.connect() : choice.take(pool))
     } catch (error) {
-      if (classifyDatabaseError(error) === 'database_unavailable') failures += 1
+      if (isAway(error)) failures += 1
       throw error
     }
+  }
+  const release: Pool['release'] = (client, fault) => {
+    if (fault !== undefined) {
+      lost += 1
+      choice?.doubt(client)
+    }
+    client.release(fault)
   }
   const stats = () => ({
     open: pool.totalCount,
@@ -113,7 +124,7 @@ export function openPool(options: PoolOptions): Pool {
     closing ??= closeAll()
     return closing
   }
-  return { acquire, stats, close }
+  return { chooses: hosts.choice, acquire, release, stats, losses: () => lost, close }
 }
 
 /** Ends a connection that is outside of any pool: says goodbye, and after a second just hangs up. */
@@ -126,10 +137,39 @@ export async function endClient(client: pg.Client, clock: Clock): Promise<void> 
   cut(client)
 }
 
-/** Hangs up; harmless where it has ended. */
-export function cut(client: pg.ClientBase): void {
-  const { stream } = (client as unknown as { connection: { stream: { destroy: () => void } } }).connection
-  stream.destroy()
+function makePool(
+  options: PoolOptions,
+  hosts: Hosts,
+): { readonly pool: pg.Pool; readonly choice: HostChoice | undefined } {
+  const settings = {
+    application_name: options.applicationName,
+    connectionTimeoutMillis: options.connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    pipeline: true,
+    types: valueTypes,
+  }
+  const choice = hosts.choice ? createHostChoice(hosts, settings, options.onMoved) : undefined
+  const pool = new pg.Pool({
+    ...(choice === undefined ? hosts.all[0]?.connection : hostsByChoice(hosts, choice)),
+    ...settings,
+    max: options.maxConnections,
+    idleTimeoutMillis: idleCloseMs,
+  })
+  return { pool, choice }
+}
+
+/** New connections go where the choice says, and are asked whether that is what they came to. */
+function hostsByChoice(hosts: Hosts, choice: HostChoice): pg.PoolConfig {
+  class ClientOfHost extends pg.Client {
+    constructor(config?: pg.ClientConfig) {
+      const { host } = choice
+      super({ ...config, ...host.connection })
+      choice.made(this, host)
+    }
+  }
+  // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, whatever its types say
+  return { Client: ClientOfHost, onConnect: (client) => checkServer(client, hosts) }
 }
 
 async function within(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<void> {
@@ -141,11 +181,10 @@ function reconnectLimitMs(failures: number): number {
   return Math.min(maxReconnectMs, firstReconnectMs * 2 ** Math.min(failures, 10))
 }
 
-/** Where a connection leads, for people: never with the password. */
-export function describeTarget(connection: ConnectionOptions): string {
-  const { host, port, database, user } = new pg.Client(connection)
-  const place = host.startsWith('/') ? host : `${host}:${port}`
-  return `Postgres at ${place}, database "${database ?? user ?? ''}"`
+/** With several hosts also: none of them takes writes. */
+function isAway(error: unknown): boolean {
+  const code = classifyDatabaseError(error)
+  return code === 'database_unavailable' || code === 'database_read_only'
 }
 
 const { builtins } = pg.types

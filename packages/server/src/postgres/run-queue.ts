@@ -2,8 +2,17 @@
  * The run queue in Postgres. How a claim works, and what keeps it fast, stands in statements/claim.ts; here
  * is only the way from rows to what the port promises.
  */
-import type { Claim, ClaimedRun, ReadyCursor, ReadyLook, RunQueue } from '../ports/run-queue.ts'
+import type {
+  AnnouncedRuns,
+  Claim,
+  ClaimedRun,
+  ReadyCursor,
+  ReadyLook,
+  RunQueue,
+} from '../ports/run-queue.ts'
 import type { Database } from './database.ts'
+import { listOf } from './list-text.ts'
+import { claimAnnouncedRuns } from './statements/announced.ts'
 import {
   type ClaimedPlan,
   type ClaimRow,
@@ -47,6 +56,25 @@ export function createPostgresRunQueue(db: Database): RunQueue {
         resumed.map((each) => each.queue),
       ])
       return toLook(rows, cursor)
+    },
+  }
+}
+
+/** The claim of what was announced. */
+export function createPostgresAnnouncedRuns(db: Database): AnnouncedRuns {
+  return {
+    async claimNamed({ sessionId, runs, routes, deadlineMarginMs, number = 0, overNumbers = [] }) {
+      const rows = await db.run(engine, claimAnnouncedRuns, [
+        sessionId,
+        runs.map((run) => run.queue),
+        runs.map((run) => run.tag),
+        runs.map((run) => run.runId),
+        routes,
+        deadlineMarginMs,
+        number,
+        overNumbers,
+      ])
+      return toClaim(rows, number)
     },
   }
 }
@@ -122,9 +150,6 @@ function addRuns(
     })
   }
 }
-
-/** An array of ids or numbers, as Postgres writes it. */
-const listOf = (text: string): string[] => text.slice(1, -1).split(',')
 
 function toLook(rows: readonly ReadyQueueRow[], cursor: ReadyCursor | null): ReadyLook {
   const byTenant = Map.groupBy(rows, (row) => row.tenant_id)

@@ -57,6 +57,7 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
     async closeSession(sessionId) {
       await heartbeats.run(engine, closeSession, [sessionId])
     },
+    doubts: db.doubts,
     async definitions(versions) {
       const tenantIds = versions.map((each) => each.tenantId)
       const jobIds = versions.map((each) => each.jobId)

@@ -3,7 +3,7 @@
  * database, which only the embedded Postgres of a throw-away data directory gives it.
  */
 import pg from 'pg'
-import type { ConnectionOptions } from './pool.ts'
+import type { ConnectionOptions } from './hosts.ts'
 import { makeNowSettable, moveNow, readBusy, readNextDue } from './statements/settable-now.ts'
 
 export interface SettableNow {

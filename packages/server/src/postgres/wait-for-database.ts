@@ -8,8 +8,8 @@ import type { Clock } from '../ports/clock.ts'
 import type { Random } from '../ports/random.ts'
 import type { Database } from './database.ts'
 import { refusesLogin } from './database-error.ts'
-import type { ConnectionOptions } from './pool.ts'
-import { describeTarget } from './pool.ts'
+import type { ConnectionOptions } from './hosts.ts'
+import { describeTarget } from './hosts.ts'
 
 export type WaitOptions = {
   readonly db: Database

@@ -7,13 +7,14 @@ import type { TaskRole } from '../domain/workflow/plan.ts'
 import type { StopCause } from '../domain/workflow/progress.ts'
 import type { StoredItems } from '../domain/workflow/stored-states.ts'
 import type { DeliveryLimits } from '../ports/event-bus.ts'
-import type {
-  DueWorkflowRuns,
-  LockedWorkflowRun,
-  ResolvingTx,
-  SavedProgress,
-  WorkflowEvent,
-  WorkflowResolving,
+import {
+  type DueWorkflowRuns,
+  type LockedWorkflowRun,
+  type ResolvingTx,
+  type SavedProgress,
+  TasksMoved,
+  type WorkflowEvent,
+  type WorkflowResolving,
 } from '../ports/workflow-runs.ts'
 import { storedDefinition } from './catalog/stored-definition.ts'
 import type { Database, Transaction } from './database.ts'
@@ -35,6 +36,7 @@ const mostLooks = 5
 export function createPostgresWorkflowResolving(db: Database): WorkflowResolving {
   return {
     ...createPostgresWorkflowTimers(db),
+    doubts: db.doubts,
     within: (work) => db.transaction(engine, (tx) => work(resolvingTx(tx))),
     mend: createWorkflowMending(db),
     pauseFailing: (scheduleIds) => pauseFailingWorkflowSchedules(db, scheduleIds),
@@ -92,7 +94,7 @@ function resolvingTx(tx: Transaction): ResolvingTx {
     async start(runs) {
       if (runs.length > 0) await tx.query(startTaskRuns, taskStartColumns(runs))
     },
-    cancel: (workflowRunId, tasks) => cancel(tx, workflowRunId, tasks),
+    cancel: (run, tasks) => cancel(tx, run, tasks),
     async goOn(ids) {
       if (ids.length > 0) await tx.query(statements.beginAgain, [ids])
     },
@@ -109,20 +111,21 @@ function resolvingTx(tx: Transaction): ResolvingTx {
 
 async function cancel(
   tx: Transaction,
-  workflowRunId: string,
-  tasks: Parameters<ResolvingTx['cancel']>[1],
+  { tenantId, id }: LockedWorkflowRun,
+  tasks: readonly number[],
 ): Promise<string[]> {
   if (tasks.length === 0) return []
+  const its = [tenantId, id, tasks] as const
   const sessions = new Set<string>()
   for (let look = 0; look < mostLooks; look++) {
-    await tx.query(statements.cancelWaitingTasks, [workflowRunId, tasks])
-    const asked = await tx.query(statements.cancelRunningTasks, [workflowRunId, tasks])
+    await tx.query(statements.cancelWaitingTasks, its)
+    const asked = await tx.query(statements.cancelRunningTasks, its)
     for (const row of asked) sessions.add(row.session_id)
-    const [left] = await tx.query(statements.hasMissedTasks, [workflowRunId, tasks])
+    const [left] = await tx.query(statements.hasMissedTasks, its)
     if (left?.missed !== true) return [...sessions]
   }
-  await tx.query(statements.beginAgain, [[workflowRunId]])
-  return [...sessions]
+  // all of the round is taken back, so that the stop is never on record without its cancels
+  throw new TasksMoved(id)
 }
 
 async function lockDue(
@@ -140,11 +143,11 @@ async function lockDue(
   const nowMs = rows[0]?.now_ms ?? 0
   if (rows.length === 0) return { runs: [], events: [], nowMs, waitsMs: [] }
   const events = await tx.query(statements.takeWorkflowEvents, [rows.map(({ id }) => id)])
-  const waitsMs = events.map((event) => event.waited_ms)
+  const waitsMs = events.flatMap((event) => (event.kind === null ? [] : event.waited_ms))
   // one that another took in just before it was locked here has nothing to do any more
   const told = new Set(events.map((event) => event.workflow_run_id))
   const due = rows.filter(({ id, overdue }) => overdue || told.has(id))
-  return { runs: due.map(lockedRun), events: events.flatMap(eventOf), nowMs, waitsMs }
+  return { runs: due.map(lockedRun), events: events.flatMap(eventsOf), nowMs, waitsMs }
 }
 
 function packed(progress: readonly SavedProgress[]) {
@@ -192,12 +195,23 @@ function lockedRun(row: statements.LockedRow): LockedWorkflowRun {
   }
 }
 
-/** None for an end that is known already: its run is no longer that of a task. */
-function eventOf(row: statements.EventRow): WorkflowEvent[] {
-  const { workflow_run_id: workflowRunId, kind, run_id: runId, task, item, run_state: state } = row
+/** An event of an end says only that there are some, which have rows of their own. */
+function eventsOf({ workflow_run_id: workflowRunId, kind, ...row }: statements.EventRow): WorkflowEvent[] {
   if (kind === 'begin' || kind === 'cancel' || kind === 'signal') return [{ workflowRunId, kind }]
-  if (runId === null || task === null || state === null) return []
-  return [
-    { workflowRunId, kind: 'end', runId, task, item: item ?? undefined, state: state as TerminalRunState },
-  ]
+  if (kind !== null) return []
+  const state = row.run_state as TerminalRunState
+  const items = elementsOf(row.items)
+  return elementsOf(row.tasks).map((task, index) => {
+    const item = items[index]
+    return {
+      workflowRunId,
+      kind: 'end',
+      task: Number(task),
+      item: item === 'NULL' ? undefined : Number(item),
+      state,
+    }
+  })
 }
+
+/** Of an array of numbers, as Postgres writes it. */
+const elementsOf = (text: string): string[] => text.slice(1, -1).split(',')

@@ -2,12 +2,12 @@
  * Turns of workflow runs on Postgres: the columns and rows of statements/workflow-turns.ts, which says what
  * makes them safe.
  */
+import type { JsonValue } from '@belfry/contract'
+import { mostChained } from '../domain/workflow/trigger-circles.ts'
+import { refusalNote } from '../engine/catalog/workflow-input.ts'
 import type { TurnsTx } from '../ports/workflow-turns.ts'
 import type { Transaction } from './database.ts'
 import * as statements from './statements/workflow-turns.ts'
-
-/** Workflows that begin each other in a circle stop here. */
-export const mostChained = 50
 
 export function turnsTx(tx: Transaction): TurnsTx {
   return {
@@ -28,8 +28,17 @@ export function turnsTx(tx: Transaction): TurnsTx {
         mostChained,
       ])
       return {
-        triggered: rows.flatMap(({ workflow_id: workflowId, ended_id: endedId }) =>
-          workflowId === null ? [] : [{ workflowId, endedId }],
+        triggered: rows.flatMap(
+          ({ workflow_id: workflowId, ended_id: endedId, input_schema: schema, input }) =>
+            workflowId === null
+              ? []
+              : [
+                  {
+                    workflowId,
+                    endedId,
+                    asked: schema === null ? null : { schema, input: input as JsonValue },
+                  },
+                ],
         ),
         backfilled: [...new Set(rows.flatMap((row) => row.schedule_id ?? []))],
       }
@@ -39,6 +48,8 @@ export function turnsTx(tx: Transaction): TurnsTx {
         runs.map(({ id }) => id),
         runs.map(({ workflowId }) => workflowId),
         runs.map(({ endedId }) => endedId),
+        runs.map(({ input }) => (input === undefined ? null : JSON.stringify(input))),
+        runs.map(({ refusal }) => JSON.stringify(refusal === null ? {} : { [refusalNote]: refusal })),
       ])
     },
   }

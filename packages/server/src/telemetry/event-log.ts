@@ -53,7 +53,29 @@ const rows: { readonly [Name in EngineEventName]: Row<Name> } = {
     message: 'local clock against the clock of the database',
   },
   database_restarted: { level: 'warn', message: 'the database was restarted' },
+  database_moved: { level: 'warn', message: 'another host of the database is used from now on' },
+  events_sent: { level: 'debug', message: 'events were sent on' },
+  event_skipped: {
+    level: 'error',
+    message: 'an event of what ended is not taken by Kafka, and was passed over',
+  },
   timers_missed: { level: 'warn', message: 'overdue timers that the index had missed' },
+  redis_mended: { level: 'warn', message: 'things that are none of ours were thrown away in Redis' },
+  redis_overruled: {
+    level: ({ shards }) => (shards === 0 ? 'info' : 'warn'),
+    message: 'shards are led by Postgres, because Redis gives them to nobody who fires',
+  },
+  part_throttled: { level: 'debug', message: 'a part says that it is asked too much' },
+  carrier_refused: {
+    level: 'warn',
+    message: 'a queue or topic cannot be used; its runs are claimed directly',
+  },
+  announcements_discarded: {
+    level: 'warn',
+    message: 'messages that are none of ours were found among announcements',
+  },
+  runs_announced: { level: 'debug', message: 'runs were announced' },
+  announced_claim: { level: 'debug', message: 'a claim where runs are announced' },
   part_changed: {
     level: ({ state }) => (state === 'up' ? 'info' : 'warn'),
     message: 'a part that can be done without for a while went away or came back',

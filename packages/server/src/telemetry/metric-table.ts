@@ -149,10 +149,82 @@ export const metricTable = {
   },
   belfry_leader: { type: 'gauge', labels: ['role'], help: '1 while this process leads at least one shard.' },
   belfry_shards_held: { type: 'gauge', labels: [], help: 'Shards of 64 that this process leads.' },
+  belfry_runs_announced_total: {
+    type: 'counter',
+    labels: ['queue', 'kind'],
+    help: 'Runs that this process announced over Kafka or SQS, at first or again (unclaimed for 30 s).',
+  },
+  belfry_announced_claims_total: {
+    type: 'counter',
+    labels: ['queue', 'outcome'],
+    help:
+      'Runs of claims where runs are announced: claimed, gone (announced, but not there any more), or ' +
+      'direct (claimed without: once a second, or because nothing was announced).',
+  },
+  belfry_announcer_window_runs: {
+    type: 'gauge',
+    labels: [],
+    help: 'How many runs this process announces ahead of claims at most, all of its queues together.',
+  },
+  belfry_announcer_unclaimed_runs: {
+    type: 'gauge',
+    labels: [],
+    help: 'Runs that this process announced and that nobody had claimed at its last look.',
+  },
+  belfry_worker_announced_runs: {
+    type: 'gauge',
+    labels: [],
+    help: 'Runs that were announced to the worker of this process and that it has not claimed yet.',
+  },
+  belfry_worker_unannounced_queues: {
+    type: 'gauge',
+    labels: [],
+    help: 'Queues that the worker claims directly because runs came up in them that were not announced.',
+  },
   belfry_part_up: {
     type: 'gauge',
     labels: ['part'],
     help: '1 while a part that can be done without for a while (redis) is there, 0 while it is away.',
+  },
+  belfry_redis_mended_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Things in Redis that no process of Belfry writes, found under its prefix and thrown away.',
+  },
+  belfry_redis_overruled_shards: {
+    type: 'gauge',
+    labels: [],
+    help: 'Shards that this process leads by Postgres although Redis gives them to somebody else.',
+  },
+  belfry_part_throttled_total: {
+    type: 'counter',
+    labels: ['part'],
+    help: 'Calls that a part (sqs) refused because there were too many.',
+  },
+  belfry_carrier_refusals_total: {
+    type: 'counter',
+    labels: ['part'],
+    help: 'Queues or topics found missing or not allowed; their runs are claimed directly for a while.',
+  },
+  belfry_announcements_discarded_total: {
+    type: 'counter',
+    labels: ['part'],
+    help: "Messages that are none of Belfry's, found where announcements come from.",
+  },
+  belfry_events_sent_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Events of what has ended that were sent on; some of them again, after a fault.',
+  },
+  belfry_events_skipped_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Events that Kafka does not take, such as one larger than its topic allows; they are logged.',
+  },
+  belfry_events_lag_seconds: {
+    type: 'gauge',
+    labels: [],
+    help: 'All that had ended so long ago has been sent on, also while nothing is; 0 where others do that.',
   },
   belfry_timer_index_misses_total: {
     type: 'counter',

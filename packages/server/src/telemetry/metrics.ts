@@ -26,6 +26,14 @@ export interface ConnectionStats {
   readonly waiting: number
 }
 
+/** Of both ends in this process; 0 where it has no such. */
+export interface AnnouncingStats {
+  readonly window: number
+  readonly unclaimed: number
+  readonly waiting: number
+  readonly silentQueues: number
+}
+
 export interface Metrics {
   /** Subscribe it to the engine's events. */
   readonly events: EventSink
@@ -37,6 +45,10 @@ export interface Metrics {
   readBackfills(read: () => { readonly open: number }): void
   readGate(read: () => { readonly held: number }): void
   readWorkflows(read: () => WorkflowBacklog): void
+  readAnnouncing(read: () => AnnouncingStats): void
+  readEventsLag(read: () => number): void
+  /** Local clock minus that of the database, ms. */
+  readSkew(read: () => number): void
   readonly contentType: string
   /** In the Prometheus text format. */
   render(): Promise<string>
@@ -70,40 +82,74 @@ export function createMetrics(options: { version: string; processMetrics?: boole
         instruments.histogram('belfry_http_request_duration_seconds').observe(labels, durationMs / 1_000)
       },
     },
-    readSlots(read) {
-      readers.push(() => {
-        const { used, free } = read()
-        instruments.gauge('belfry_worker_slots').set({ state: 'used' }, used)
-        instruments.gauge('belfry_worker_slots').set({ state: 'free' }, free)
-      })
-    },
-    readConnections(read) {
-      readers.push(() => {
-        const { open, idle, waiting } = read()
-        const gauge = instruments.gauge('belfry_db_pool_connections')
-        gauge.set({ state: 'used' }, open - idle)
-        gauge.set({ state: 'idle' }, idle)
-        gauge.set({ state: 'waiting' }, waiting)
-      })
-    },
-    readBackfills(read) {
-      readers.push(() => instruments.gauge('belfry_backfills_open').set(read().open))
-    },
-    readGate(read) {
-      readers.push(() => instruments.gauge('belfry_gate_held_runs').set(read().held))
-    },
-    readWorkflows(read) {
-      readers.push(() => {
-        const { events, oldestMs, alive } = read()
-        instruments.gauge('belfry_workflow_events_waiting').set(events)
-        instruments.gauge('belfry_workflow_events_oldest_seconds').set(oldestMs / 1_000)
-        instruments.gauge('belfry_workflow_runs_alive').set(alive)
-      })
-    },
+    ...readings(instruments, (read) => readers.push(read)),
     contentType: registry.contentType,
     render() {
       for (const read of readers) read()
       return registry.metrics()
+    },
+  }
+}
+
+type Readings = Pick<
+  Metrics,
+  | 'readSlots'
+  | 'readConnections'
+  | 'readBackfills'
+  | 'readGate'
+  | 'readWorkflows'
+  | 'readSkew'
+  | 'readAnnouncing'
+  | 'readEventsLag'
+>
+
+/** Gauges that are read when somebody scrapes. */
+function readings({ gauge }: Instruments, atScrape: (read: () => void) => void): Readings {
+  return {
+    readSlots(read) {
+      atScrape(() => {
+        const { used, free } = read()
+        gauge('belfry_worker_slots').set({ state: 'used' }, used)
+        gauge('belfry_worker_slots').set({ state: 'free' }, free)
+      })
+    },
+    readConnections(read) {
+      atScrape(() => {
+        const { open, idle, waiting } = read()
+        const connections = gauge('belfry_db_pool_connections')
+        connections.set({ state: 'used' }, open - idle)
+        connections.set({ state: 'idle' }, idle)
+        connections.set({ state: 'waiting' }, waiting)
+      })
+    },
+    readBackfills(read) {
+      atScrape(() => gauge('belfry_backfills_open').set(read().open))
+    },
+    readGate(read) {
+      atScrape(() => gauge('belfry_gate_held_runs').set(read().held))
+    },
+    readWorkflows(read) {
+      atScrape(() => {
+        const { events, oldestMs, alive } = read()
+        gauge('belfry_workflow_events_waiting').set(events)
+        gauge('belfry_workflow_events_oldest_seconds').set(oldestMs / 1_000)
+        gauge('belfry_workflow_runs_alive').set(alive)
+      })
+    },
+    readSkew(read) {
+      atScrape(() => gauge('belfry_clock_skew_seconds').set(read() / 1_000))
+    },
+    readEventsLag(read) {
+      atScrape(() => gauge('belfry_events_lag_seconds').set(read() / 1_000))
+    },
+    readAnnouncing(read) {
+      atScrape(() => {
+        const { window, unclaimed, waiting, silentQueues } = read()
+        gauge('belfry_announcer_window_runs').set(window)
+        gauge('belfry_announcer_unclaimed_runs').set(unclaimed)
+        gauge('belfry_worker_announced_runs').set(waiting)
+        gauge('belfry_worker_unannounced_queues').set(silentQueues)
+      })
     },
   }
 }
@@ -117,6 +163,7 @@ function listen(instruments: Instruments, finished: Finished, queueLabel: Label)
     ...listenToPlans(instruments),
     ...listenToWorkflows(instruments),
     ...listenToRuns(instruments, finished, queueLabel),
+    ...listenToParts(instruments, queueLabel),
   }
 }
 
@@ -210,17 +257,51 @@ function listenToRuns(
       gauge('belfry_leader').set({ role: 'scheduler' }, held > 0 ? 1 : 0)
       gauge('belfry_shards_held').set(held)
     },
-    part_changed({ part, state }) {
-      gauge('belfry_part_up').set({ part }, state === 'up' ? 1 : 0)
-    },
     timers_missed({ count }) {
       counter('belfry_timer_index_misses_total').inc(count)
     },
     role_failed({ role }) {
       counter('belfry_role_failures_total').inc({ role })
     },
-    clock_skew({ skewMs }) {
-      gauge('belfry_clock_skew_seconds').set(skewMs / 1_000)
+  }
+}
+
+/** What is beside the database, and what goes by it. */
+function listenToParts({ counter, gauge }: Instruments, queueLabel: Label): Listeners {
+  return {
+    runs_announced({ queue, count, again }) {
+      const announced = counter('belfry_runs_announced_total')
+      announced.inc({ queue: queueLabel(queue), kind: 'first' }, count - again)
+      announced.inc({ queue: queueLabel(queue), kind: 'again' }, again)
+    },
+    announced_claim({ queue, ...counts }) {
+      const outcomes = counter('belfry_announced_claims_total')
+      for (const [outcome, runs] of Object.entries(counts))
+        if (runs > 0) outcomes.inc({ queue: queueLabel(queue), outcome }, runs)
+    },
+    part_changed({ part, state }) {
+      gauge('belfry_part_up').set({ part }, state === 'up' ? 1 : 0)
+    },
+    redis_mended({ count }) {
+      counter('belfry_redis_mended_total').inc(count)
+    },
+    redis_overruled({ shards }) {
+      gauge('belfry_redis_overruled_shards').set(shards)
+    },
+    part_throttled({ part }) {
+      counter('belfry_part_throttled_total').inc({ part })
+    },
+    carrier_refused({ part }) {
+      counter('belfry_carrier_refusals_total').inc({ part })
+    },
+    announcements_discarded({ part, count }) {
+      counter('belfry_announcements_discarded_total').inc({ part }, count)
+    },
+    events_sent({ count }) {
+      counter('belfry_events_sent_total').inc(count)
+    },
+    event_skipped() {
+      counter('belfry_events_skipped_total').inc()
     },
   }
 }

@@ -5,6 +5,7 @@
 import { createDebounce } from '../../engine/hint-debounce.ts'
 import { hintText, parseHint } from '../../engine/hint-text.ts'
 import { createLocalHints } from '../../engine/local-hints.ts'
+import { hintsOfSilence } from '../../engine/missed-hints.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Hint, Hints } from '../../ports/hints.ts'
 import type { RedisLink } from './redis-link.ts'
@@ -43,9 +44,13 @@ export function createRedisHints(options: {
     start() {
       unsubscribe = otherwise.subscribe((hint) => local.deliver(hint))
       otherwise.start()
-      redis.listen(channel, (text) => {
+      const heard = (text: string): void => {
         const hint = parseHint(text, senderId)
         if (hint !== undefined) local.deliver(hint)
+      }
+      // what was said meanwhile has not come this way
+      redis.listen(channel, heard, () => {
+        for (const hint of hintsOfSilence) local.deliver(hint)
       })
     },
     async close() {

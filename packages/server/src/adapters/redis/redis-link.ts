@@ -31,8 +31,15 @@ export interface RedisLink {
   stats(): RedisStats
   /** Sends a command; throws `RedisAway` where Redis does not answer it in time, or as it should. */
   run<Answer>(command: (redis: Redis) => Promise<Answer>): Promise<Answer>
-  /** Before the start: a connection of its own that only listens; it subscribes again by itself. */
-  listen(channel: string, heard: (message: string) => void): void
+  /**
+   * Before the start: a connection of its own that only listens; it subscribes again by itself. `missed` is
+   * called when something may have gone by: it begins to listen, or no longer hears.
+   */
+  listen(channel: string, heard: (message: string) => void, missed?: () => void): void
+  /** Tells that things at `at` were thrown away because no process of Belfry writes such. */
+  mended(at: string, count: number): void
+  /** Tells how many shards this process leads now although Redis gives them to somebody else. */
+  overruled(shards: number): void
   /** Resolves when the first connection stands or was given up for now; never rejects. */
   start(): Promise<void>
   close(): Promise<void>
@@ -44,6 +51,10 @@ export interface RedisStats {
   readonly sinceMs: number
   /** Why it is away; null where it is up. */
   readonly fault: string | null
+  /** Things that were thrown away because no process of Belfry writes such. */
+  readonly mended: number
+  /** Shards that this process leads although Redis gives them to somebody else. */
+  readonly overruled: number
 }
 
 /** Redis did not do what it was asked to. Whoever gets this goes on without it. */
@@ -62,6 +73,7 @@ export interface RedisLinkOptions {
 interface Channel {
   readonly name: string
   readonly heard: (message: string) => void
+  readonly missed: () => void
 }
 
 export function createRedisLink(options: RedisLinkOptions): RedisLink {
@@ -69,6 +81,7 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
   const clients: Redis[] = []
   const channels: Channel[] = []
   let client: Redis | undefined
+  const doubts = { mended: 0, overruled: 0 }
 
   return {
     get up() {
@@ -77,7 +90,7 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
     get generation() {
       return state.generation
     },
-    stats: () => ({ up: state.up, sinceMs: state.sinceMs, fault: state.up ? null : state.fault }),
+    stats: () => ({ up: state.up, sinceMs: state.sinceMs, fault: state.up ? null : state.fault, ...doubts }),
     async run(command) {
       if (!state.up || client === undefined) throw new RedisAway(state.fault)
       try {
@@ -92,17 +105,19 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
         throw new RedisAway(fault, { cause: error })
       }
     },
-    listen: (name, heard) => void channels.push({ name, heard }),
+    listen: (name, heard, missed = () => undefined) => void channels.push({ name, heard, missed }),
+    mended(at, count) {
+      doubts.mended += count
+      options.events.emit('redis_mended', { at, count })
+    },
+    overruled(shards) {
+      if (shards !== doubts.overruled) options.events.emit('redis_overruled', { shards })
+      doubts.overruled = shards
+    },
     async start() {
       // loaded only where it is used
       const { Redis } = await import('ioredis')
-      const settings = {
-        lazyConnect: true,
-        connectTimeout: connectTimeoutMs,
-        enableOfflineQueue: false,
-        maxRetriesPerRequest: 0,
-        retryStrategy: (times: number) => pauseMs(times, options.random),
-      }
+      const settings = settingsOf(options)
       client = new Redis(options.url, { ...settings, commandTimeout: commandTimeoutMs })
       clients.push(client)
       client.on('ready', () => state.connected())
@@ -127,6 +142,15 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
     },
   }
 }
+
+/** Of every connection. */
+const settingsOf = ({ random }: RedisLinkOptions) => ({
+  lazyConnect: true,
+  connectTimeout: connectTimeoutMs,
+  enableOfflineQueue: false,
+  maxRetriesPerRequest: 0,
+  retryStrategy: (times: number) => pauseMs(times, random),
+})
 
 /** Whether Redis is there; a change of it is told. */
 function createLinkState({ clock, events }: RedisLinkOptions) {
@@ -189,15 +213,26 @@ function createLinkState({ clock, events }: RedisLinkOptions) {
 }
 
 /** Without the ears of this process the link counts as away: others would speak to nobody. */
-function listenOn(listener: Redis, { name, heard }: Channel, state: LinkState): void {
+function listenOn(listener: Redis, { name, heard, missed }: Channel, state: LinkState): void {
   const deaf = (fault: string): void => state.deaf(name, fault)
   deaf('it is not listened to yet')
   listener.on('message', (_, message: string) => heard(message))
   listener.on('error', (error: Error) => deaf(error.message))
-  listener.on('close', () => deaf('the connection that listens was closed'))
+  let hears = false
+  const turn = (now: boolean): void => {
+    if (now || hears) missed()
+    hears = now
+  }
+  listener.on('close', () => {
+    deaf('the connection that listens was closed')
+    turn(false)
+  })
   listener.on('ready', () => {
     listener.subscribe(name).then(
-      () => state.hears(name),
+      () => {
+        state.hears(name)
+        turn(true)
+      },
       (error: unknown) => deaf(`it cannot be listened to: ${String(error)}`),
     )
   })

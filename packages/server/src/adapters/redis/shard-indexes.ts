@@ -14,6 +14,8 @@ import { parseTimer, timerText } from './timer-text.ts'
 /** Longer than a fire may take. */
 const inflightMs = 30_000
 const noGeneration = -1
+/** More than is ever read ahead: an index that says to reach further is not believed. */
+const furthestMs = 600_000
 
 export interface ShardIndex {
   readonly mark: string
@@ -56,8 +58,9 @@ interface Context extends ShardIndexOptions {
 export function createShardIndexes(options: ShardIndexOptions): ShardIndexes {
   const { redis, databaseClock, prefix } = options
   const shards = new Map<number, ShardIndex>()
+  const spaceOf = (shard: number): string => `${prefix}:{${shard}}`
   const keysOf = (shard: number): string[] =>
-    ['timers', 'inflight', 'index'].map((part) => `${prefix}:{${shard}}:${part}`)
+    ['timers', 'inflight', 'index'].map((part) => `${spaceOf(shard)}:${part}`)
   const context = { ...options, shards, keysOf }
   const opening = createScript(redis, openIndex)
   const adding = createScript(redis, addTimers)
@@ -72,9 +75,11 @@ export function createShardIndexes(options: ShardIndexOptions): ShardIndexes {
     const before = shards.get(shard)
     const { generation } = redis
     if (before?.generation === generation) return before
-    const answer = await opening(keysOf(shard), [randomUUID(), before === undefined ? '' : 'anew'])
-    const [mark, reach] = Array.isArray(answer) ? answer.map(String) : []
+    const values = [randomUUID(), before === undefined ? '' : 'anew', databaseClock.nowMs() + furthestMs]
+    const answer = await opening(keysOf(shard), values)
+    const [mark, reach, mended] = Array.isArray(answer) ? answer.map(String) : []
     if (mark === undefined) return lost(shard)
+    if (mended !== undefined) redis.mended(spaceOf(shard), 1)
     const untilMs = reach === undefined || reach === '-inf' ? -Infinity : Number(reach)
     const opened: ShardIndex = { mark, generation, untilMs, changedFromMs: -Infinity }
     shards.set(shard, opened)
@@ -87,21 +92,37 @@ export function createShardIndexes(options: ShardIndexOptions): ShardIndexes {
     async add(shard, timers, untilMs) {
       const index = await open(shard)
       const flat = timers.flatMap((timer) => [timer.dueAtMs, timerText(timer)])
-      if ((await adding(keysOf(shard), [index.mark, untilMs, ...flat])) === 'lost') lost(shard)
+      const answer = await asked(context, shard, adding(keysOf(shard), [index.mark, untilMs, ...flat]))
+      if (answer === 'lost') lost(shard)
       index.untilMs = Math.max(index.untilMs, untilMs)
     },
     async read(shard, after, beforeMs, limit) {
       const index = await open(shard)
       const dueMs = Number.isFinite(after.dueAtMs) ? after.dueAtMs : '-inf'
       const values = [index.mark, databaseClock.nowMs(), dueMs, after.id, beforeMs, limit]
-      const answer = await reading(keysOf(shard), values)
+      const answer = await asked(context, shard, reading(keysOf(shard), values))
       if (!Array.isArray(answer)) return lost(shard)
       const timers = answer.flatMap((text) => parseTimer(String(text), shard) ?? [])
       if (timers.length === answer.length) return timers
       index.generation = noGeneration
+      redis.mended(spaceOf(shard), answer.length - timers.length)
       throw new RedisAway(`the index of shard ${shard} holds what is no timer`)
     },
     ...createTellers(context),
+  }
+}
+
+/** Keys of another type than ours make the index be opened again, which heals it. */
+async function asked(
+  { shards }: Pick<Context, 'shards'>,
+  shard: number,
+  answer: Promise<unknown>,
+): Promise<unknown> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof RedisAway && error.message.includes('WRONGTYPE')) shards.delete(shard)
+    throw error
   }
 }
 
@@ -126,7 +147,7 @@ function createTellers({
       groups.map(async ([shard, some]) => {
         const index = shards.get(shard)
         if (index?.generation !== redis.generation) return
-        const answer = await send(shard, index, some).catch(() => undefined)
+        const answer = await asked({ shards }, shard, send(shard, index, some)).catch(() => undefined)
         if (answer === 'lost') shards.delete(shard)
       }),
     )

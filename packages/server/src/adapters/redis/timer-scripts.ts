@@ -15,7 +15,8 @@
 const bringBack = (untilMs: string): string => `
 for _, back in ipairs(redis.call('ZRANGEBYSCORE', inflight, '-inf', ${untilMs})) do
   local due = string.match(string.sub(back, 37), '^%[(%-?[%d.e+]+)')
-  if due then redis.call('ZADD', timers, due, back) end
+  local score = due and tonumber(due)
+  if score and math.abs(score) < 1e15 then redis.call('ZADD', timers, score, back) end
   redis.call('ZREM', inflight, back)
 end`
 
@@ -88,17 +89,30 @@ for i = gone + 3, #ARGV, 2 do redis.call('ZADD', timers, ARGV[i], ARGV[i + 1]) e
 return 'ok'`
 
 /**
- * ARGV: mark, `anew` or nothing. Answers mark and reach of the index that is there; all that was being
- * fired comes back, since whoever did it no longer holds the shard. Builds an empty one where there is
- * none, or anew.
+ * ARGV: mark, `anew` or nothing, the furthest reach that can be. Answers mark and reach of the index that is
+ * there; all that was being fired comes back, since whoever did it no longer holds the shard. Builds an empty
+ * one where there is none, or anew, or where one is there that nobody built: a third part of the answer
+ * tells.
  */
 export const openIndex = `
 local timers, inflight, index = KEYS[1], KEYS[2], KEYS[3]
+local function wrong(answer)
+  return type(answer) == 'table' and answer.err and string.find(answer.err, 'WRONGTYPE') ~= nil
+end
+if wrong(redis.pcall('HGET', index, 'mark')) or wrong(redis.pcall('ZCARD', timers))
+  or wrong(redis.pcall('ZCARD', inflight)) then
+  redis.call('DEL', timers, inflight, index)
+  redis.call('HSET', index, 'mark', ARGV[1], 'until', '-inf')
+  return { ARGV[1], '-inf', 'mended' }
+end
 local mark, reach = redis.call('HGET', index, 'mark'), redis.call('HGET', index, 'until')
+local reachMs = reach and tonumber(reach)
+local strange = reach and reach ~= '-inf' and not (reachMs and reachMs <= tonumber(ARGV[3]))
+if strange then mark = false end
 if mark and reach and ARGV[2] ~= 'anew' then
   ${bringBack("'+inf'")}
   return { mark, reach }
 end
 redis.call('DEL', timers, inflight)
 redis.call('HSET', index, 'mark', ARGV[1], 'until', '-inf')
-return { ARGV[1], '-inf' }`
+return { ARGV[1], '-inf', strange and 'mended' or nil }`

@@ -2,7 +2,7 @@
  * From a definition as people wrote it to what the rules need, and what is wrong with it beyond its fields.
  * Faults keep it from being stored; warnings go with it.
  */
-import type { WorkflowDefinition, WorkflowTask } from '@belfry/contract'
+import { maxForEachItems, type WorkflowDefinition, type WorkflowTask } from '@belfry/contract'
 import { placeFaults, repeatedNeeds, unsafePlaces } from './needs-and-places.ts'
 import { whyHardly, whyNever } from './never-runs.ts'
 import { setupsOf, type TaskRole, type TaskShape } from './plan.ts'
@@ -10,7 +10,14 @@ import { untilOf, waitEndsOf } from './task-wait.ts'
 import { maxTasks, shapeFaults, type WorkflowFault } from './validate.ts'
 
 export interface WorkflowWarning {
-  readonly code: 'needs_default' | 'looks_like_cleanup' | 'rule_hardly_holds' | 'waits_without_end'
+  readonly code:
+    | 'needs_default'
+    | 'looks_like_cleanup'
+    | 'rule_hardly_holds'
+    | 'waits_without_end'
+    | 'trigger_circle'
+    | 'chooses_nothing'
+    | 'empty_list'
   readonly pointer: string
   readonly message: string
 }
@@ -59,7 +66,7 @@ export function definitionFaults(definition: WorkflowDefinition): WorkflowFault[
   const byId = new Map(all.map(({ shape }) => [shape.id, shape]))
   return [
     ...faults,
-    ...all.flatMap((each) => [...sourceFaults(each), ...ownFaults(each, byId)]),
+    ...all.flatMap((each) => [...sourceFaults(each), ...itemFaults(each), ...ownFaults(each, byId)]),
     ...outputFaults(definition, byId),
   ]
 }
@@ -106,6 +113,24 @@ function sourceFaults({ task, pointer }: Placed): WorkflowFault[] {
   return [...faults, ...stray.map((at): WorkflowFault => ({ code: 'no_items', pointer: at, message }))]
 }
 
+/** What is known of items before any run: how many a constant list has, and who could not choose by them. */
+function itemFaults({ task: { id, kind, forEach }, shape, pointer }: Placed): WorkflowFault[] {
+  const faults: WorkflowFault[] = []
+  if (forEach !== undefined && 'items' in forEach.from && forEach.from.items.length > forEach.maxItems) {
+    const message =
+      `has ${forEach.from.items.length} items; maxItems allows ${forEach.maxItems}, ` +
+      `shorten the list or set maxItems (at most ${maxForEachItems})`
+    faults.push({ code: 'too_many_items', pointer: `${pointer}/forEach/from/items`, message })
+  }
+  if (kind !== 'task' && shape.mapped) {
+    const message =
+      `${kind} chooses once, and "${id}" runs for each item; ` +
+      `let a task of its own that needs "${id}" choose`
+    faults.push({ code: 'chooses_by_items', pointer: `${pointer}/kind`, message })
+  }
+  return faults
+}
+
 /** What a run gives comes from tasks that there are. */
 function outputFaults(definition: WorkflowDefinition, ids: ReadonlyMap<string, TaskShape>): WorkflowFault[] {
   const unknown = definition.outputFrom.flatMap((mapping, index): WorkflowFault[] => {
@@ -126,6 +151,7 @@ export function definitionWarnings(definition: WorkflowDefinition): WorkflowWarn
     ...missingDefaults(task, pointer, byId),
     ...hardlyHolds(shape, pointer, shapes),
     ...endlessCleanup(task, shape, pointer),
+    ...idleChoice(task, pointer, needed),
     ...(shape.role === 'main' && isLooseCleanup(task) && !needed.has(task.id)
       ? [
           {
@@ -153,6 +179,24 @@ function endlessCleanup(
   if (bounded === undefined || bounded.atMostMs !== undefined) return []
   const message = `"${id}" cleans up and may wait for ever, whatever is canceled; give it atMostMs`
   return [{ code: 'waits_without_end', pointer: `${pointer}/${at}`, message }]
+}
+
+/**
+ * A branch or a short circuit that nothing needs has nothing to choose from; nor has a list without items.
+ */
+function idleChoice(
+  { id, kind, forEach }: WorkflowTask,
+  pointer: string,
+  needed: ReadonlySet<string>,
+): WorkflowWarning[] {
+  if (forEach !== undefined && 'items' in forEach.from && forEach.from.items.length === 0) {
+    const message = `has no items, so that "${id}" is always skipped; name some, or take the task out`
+    return [{ code: 'empty_list', pointer: `${pointer}/forEach/from/items`, message }]
+  }
+  if (kind === 'task' || needed.has(id)) return []
+  const does = kind === 'branch' ? 'chooses among the tasks that need it' : 'skips what follows it'
+  const message = `${kind} ${does}, and nothing needs "${id}"; add it to their needs, or leave kind out`
+  return [{ code: 'chooses_nothing', pointer: `${pointer}/kind`, message }]
 }
 
 function hardlyHolds(

@@ -1,6 +1,7 @@
 /**
- * What a task says twice or over itself: a task that it needs more than once, and values of its input that go
- * to the same place, or one inside the other, so that which of them stands depends on their order. Linear.
+ * What a task says twice or over itself: a task that it needs, or takes down, more than once, and values of
+ * its input that go to the same place, or one inside the other, so that which of them stands depends on
+ * their order. Linear.
  */
 import type { WorkflowTask } from '@belfry/contract'
 import type { WorkflowFault } from './validate.ts'
@@ -8,16 +9,21 @@ import type { WorkflowFault } from './validate.ts'
 /** Names that reach behind an object in JavaScript; whoever reads such an input might be led astray. */
 const unsafeNames: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
-export function repeatedNeeds({ needs }: WorkflowTask, pointer: string): WorkflowFault[] {
+export function repeatedNeeds({ needs, teardownOf }: WorkflowTask, pointer: string): WorkflowFault[] {
+  const setups = typeof teardownOf === 'object' ? teardownOf : []
+  return [...repeated(needs, `${pointer}/needs`), ...repeated(setups, `${pointer}/teardownOf`)]
+}
+
+function repeated(ids: readonly string[], pointer: string): WorkflowFault[] {
   const firsts = new Map<string, number>()
-  return needs.flatMap((id, index): WorkflowFault[] => {
+  return ids.flatMap((id, index): WorkflowFault[] => {
     const first = firsts.get(id)
     if (first === undefined) {
       firsts.set(id, index)
       return []
     }
-    const message = `names "${id}" a second time, after ${pointer}/needs/${first}; keep one of them`
-    return [{ code: 'duplicate_need', pointer: `${pointer}/needs/${index}`, message }]
+    const message = `names "${id}" a second time, after ${pointer}/${first}; keep one of them`
+    return [{ code: 'duplicate_need', pointer: `${pointer}/${index}`, message }]
   })
 }
 

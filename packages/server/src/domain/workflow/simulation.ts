@@ -33,8 +33,8 @@ export interface WorkflowScript {
   readonly retries?: Readonly<Record<string, number>>
   /** How many items a mapped task has; null: what it should run for is no list, or one that is too long. */
   readonly itemCounts?: Readonly<Record<string, number | null>>
-  /** A mapped task that runs for each item of another that succeeded. */
-  readonly itemSources?: Readonly<Record<string, string>>
+  /** What gives a mapped task its items; of one with items itself those that succeeded, unless counted. */
+  readonly itemSources?: Readonly<Record<string, readonly string[]>>
   readonly chooses?: Readonly<Record<string, readonly string[]>>
   /** Of these, one does not end before those before it, as far as they run. */
   readonly finishOrder?: readonly string[]
@@ -98,11 +98,21 @@ function own<Value>(record: Readonly<Record<string, Value>> | undefined, id: str
   return record !== undefined && Object.hasOwn(record, id) ? record[id] : undefined
 }
 
+/** As itemsOfTask of the engine: what gave no list is a fault of the task that asks for one. */
 function itemCountOf(task: PlannedTask, progress: WorkflowProgress, script: WorkflowScript): number | null {
-  const given = own(script.itemCounts, task.id)
-  if (given !== undefined) return given
-  const source = progress.plan.byId.get(own(script.itemSources, task.id) ?? '')?.index ?? -1
-  return progress.items.get(source)?.filter((state) => state === 'succeeded').length ?? 0
+  const counted = own(script.itemCounts, task.id)
+  const sources = (own(script.itemSources, task.id) ?? []).map((id) => progress.plan.byId.get(id))
+  let product = 1
+  for (const source of sources) {
+    const state = progress.states[source?.index ?? -1]
+    const items = progress.items.get(source?.index ?? -1)
+    const isList =
+      source?.mapped === true ? items !== undefined || state === 'skipped' : state === 'succeeded'
+    if (!isList) return null
+    product *= items?.filter((each) => each === 'succeeded').length ?? (state === 'skipped' ? 0 : 1)
+  }
+  if (counted !== undefined) return counted
+  return sources.length === 0 ? 0 : product
 }
 
 /** The tasks that run, in the order in which they end. */

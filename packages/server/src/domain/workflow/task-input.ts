@@ -10,6 +10,8 @@ import { valueAt } from './condition.ts'
 
 export interface InputFacts {
   readonly outputOf: (task: string) => JsonValue | undefined
+  /** Of a task with items: the outputs of those that succeeded; undefined for others. */
+  readonly ofItems?: ((task: string) => readonly JsonValue[] | undefined) | undefined
   readonly input: JsonValue | undefined
   readonly workflowRunId: string
   /** The times that the run is for, epoch ms; left out, or null: none. */
@@ -32,7 +34,7 @@ export function itemsOfTask(task: WorkflowTask, facts: InputFacts): Result<reado
     'items' in from
       ? from.items
       : 'task' in from
-        ? valueAt(facts.outputOf(from.task), from.path)
+        ? listOf(from.task, from.path, facts)
         : valueAt(facts.input, from.input)
   if (!Array.isArray(value)) {
     const what = value === undefined ? 'there is nothing' : 'what there is is no list'
@@ -42,6 +44,10 @@ export function itemsOfTask(task: WorkflowTask, facts: InputFacts): Result<reado
   if (items.length > most) return refuse(`the list has ${items.length} items; maxItems allows ${most}`)
   return succeed(items)
 }
+
+/** What failed or was skipped among the items of another task is left out: there is nothing to run for. */
+const listOf = (task: string, path: string, facts: InputFacts): unknown =>
+  (path === '' ? facts.ofItems?.(task) : undefined) ?? valueAt(facts.outputOf(task), path)
 
 const placeOf = (from: object): string =>
   'task' in from ? `the output of "${String(from.task)}"` : 'the input of the run'
@@ -63,7 +69,7 @@ export function inputOfTask(
   if (task.input === undefined && task.inputFrom.length === 0) return kept(item)
   let input: JsonValue | undefined = task.input
   for (const mapping of task.inputFrom) {
-    const value = sourceValue(mapping, facts, item) ?? mapping.default
+    const value = mappedValue(mapping, facts, item)
     if (value === undefined) return refuse(`${wordsOf(mapping)} is not there, and there is no default for it`)
     const put = putAt(input, mapping.to.split('/').slice(1), value)
     if (!put.ok) return refuse(`"${mapping.to}" cannot be put into the input: ${put.error}`)
@@ -86,7 +92,7 @@ export function outputOfRun(
 ): Result<JsonValue | undefined, string> {
   let output = base
   for (const mapping of mappings) {
-    const value = sourceValue(mapping, facts, undefined) ?? mapping.default
+    const value = mappedValue(mapping, facts, undefined)
     if (value === undefined) continue
     const put = putAt(output, mapping.to.split('/').slice(1), value)
     if (!put.ok) return refuse(`"${mapping.to}" cannot be put into the output: ${put.error}`)
@@ -94,6 +100,16 @@ export function outputOfRun(
   }
   const fault = resultFault(output)
   return fault === undefined ? succeed(output) : refuse(`the output ${fault}`)
+}
+
+/** A default stands in for null as well; without one, null is handed on like any value. */
+function mappedValue(
+  mapping: InputMapping,
+  facts: InputFacts,
+  item: JsonValue | undefined,
+): JsonValue | undefined {
+  const found = sourceValue(mapping, facts, item)
+  return found ?? mapping.default ?? found
 }
 
 function sourceValue(

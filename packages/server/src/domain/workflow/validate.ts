@@ -19,6 +19,8 @@ export type WorkflowFaultCode =
   | 'not_a_parent'
   | 'other_role'
   | 'no_items'
+  | 'too_many_items'
+  | 'chooses_by_items'
   | 'never_runs'
   | 'duplicate_need'
   | 'same_place'

@@ -29,7 +29,7 @@ import type { Hint } from '../../ports/hints.ts'
 import type { HeldWorkflowRun } from '../../ports/workflow-acts.ts'
 import { compileWorkflow } from '../workflow-plans.ts'
 import { cancelRuns } from './run-canceler.ts'
-import { checkedRunInput } from './workflow-input.ts'
+import { checkedRunInput, refusalNote } from './workflow-input.ts'
 import * as checks from './workflow-act-checks.ts'
 import { type ActParts, factsAfter, factsOf, type Opened } from './workflow-act-facts.ts'
 
@@ -175,13 +175,13 @@ async function open(parts: ActParts, held: HeldWorkflowRun): Promise<Opened> {
   return { parts, held, definition, compiled, progress, launched, notes, goneTasks, version }
 }
 
-/** Throws `invalid_request` for one that the version does not take, be it a new one or that it had. */
+/** Throws `invalid_request` for one that the version does not take: a new one, or that it had. */
 function inputOf(
   { held, definition }: Opened,
   { input }: WorkflowRunRerun,
   isMoved: boolean,
 ): JsonValue | undefined {
-  if (input === undefined && !isMoved) return held.input
+  if (input === undefined && !isMoved && held.notes[refusalNote] === undefined) return held.input
   return checkedRunInput({ name: held.workflowName, definition }, input ?? held.input)
 }
 
@@ -261,9 +261,11 @@ interface Written {
 }
 
 /** What was put back loses its note, its items and the output that a person gave it. */
-async function save(opened: Opened, { stored, reset }: PutBack, written: Written): Promise<void> {
+async function save(opened: Opened, { stored, reset, commands }: PutBack, written: Written): Promise<void> {
   const { parts, held, version, goneTasks, definition } = opened
+  // a rerun has had its input checked; whatever else is done, one that was refused stays so
   const gone = new Set([...reset].map(String))
+  if (written.asked.act === 'rerun') gone.add(refusalNote)
   const without = <Value>(record: Readonly<Record<string, Value>>) =>
     Object.fromEntries(Object.entries(record).filter(([task]) => !gone.has(task)))
   await parts.tx.workflows.acts.save({
@@ -280,6 +282,7 @@ async function save(opened: Opened, { stored, reset }: PutBack, written: Written
     givenOutputs: { ...without(held.givenOutputs), ...written.outputs },
     goneTasks,
     timeoutMs: definition.timeoutMs ?? null,
+    startsNothing: commands.length === 0,
   })
 }
 

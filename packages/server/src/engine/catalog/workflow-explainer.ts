@@ -14,11 +14,18 @@ import type { PlannedTask } from '../../domain/workflow/plan.ts'
 import { restoreProgress, type WorkflowProgress } from '../../domain/workflow/progress.ts'
 import { unpackItems, unpackStates } from '../../domain/workflow/stored-states.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
-import type { FailedChild, NewestTaskRun, OpenWait, WorkflowRunFacts } from '../../ports/workflow-insight.ts'
+import type {
+  EndedWait,
+  FailedChild,
+  NewestTaskRun,
+  OpenWait,
+  WorkflowRunFacts,
+} from '../../ports/workflow-insight.ts'
 import { outputsOf } from '../workflow-outputs.ts'
 import { compileWorkflow } from '../workflow-plans.ts'
 import { childFix, childrenByTask, childWords, mostChildren } from './workflow-children.ts'
-import { waitWords } from './workflow-wait-words.ts'
+import { refusalNote } from './workflow-input.ts'
+import { endedWaitWords, waitWords } from './workflow-wait-words.ts'
 
 /** Tasks that are looked at for the one that is the cause. */
 const mostLooked = 10
@@ -28,6 +35,7 @@ export interface SeenWorkflow {
   readonly run: WorkflowRunFacts
   readonly facts: TaskFacts
   readonly waits: ReadonlyMap<number, OpenWait>
+  readonly endedWaits: ReadonlyMap<number, EndedWait>
   readonly liveRuns: ReadonlyMap<number, string>
   readonly newest: ReadonlyMap<number, NewestTaskRun>
   readonly children: ReadonlyMap<number, readonly FailedChild[]>
@@ -85,9 +93,10 @@ export async function lookAtWorkflow(
   const candidates = path?.slice(-1) ?? candidatesOf(run, progress)
   const looked = [...new Set([...(path ?? []), ...candidates])].slice(0, 2 * mostLooked)
   const numbers = [...new Set(looked.flatMap((task) => [task.index, ...task.parents.slice(0, mostLooked)]))]
-  const [liveRuns, waits, newest, children] = await Promise.all([
+  const [liveRuns, waits, endedWaits, newest, children] = await Promise.all([
     insight.oldestLiveRuns(id, numbers),
     insight.openWaits(id, numbers),
+    insight.endedWaits(id, numbers),
     insight.newestRuns(id, numbers),
     insight.failedChildren(id, numbers, mostChildren),
   ])
@@ -96,6 +105,7 @@ export async function lookAtWorkflow(
     facts,
     liveRuns,
     waits: new Map(waits.map((wait) => [wait.task, wait])),
+    endedWaits: new Map(endedWaits.map((wait) => [wait.task, wait])),
     newest: new Map(newest.map((each) => [each.task, each])),
     children: childrenByTask(children),
     subject,
@@ -158,7 +168,15 @@ const nothing = { task: null, sinceMs: null, clearsAtMs: null, fix: null, causes
 
 /** What holds it as a whole, whatever its tasks. */
 function wholeRun({ run }: SeenWorkflow): WorkflowExplained | undefined {
-  const { waitsFor, createdAtMs } = run
+  const { waitsFor, createdAtMs, notes } = run
+  if (notes[refusalNote] !== undefined)
+    return {
+      ...nothing,
+      verdict: 'no_run',
+      message: `No task ran: ${notes[refusalNote]}.`,
+      fix: `Rerun it with an input that fits: belfry workflow-run rerun ${run.id} --all --input …`,
+      sinceMs: run.endedAtMs ?? createdAtMs,
+    }
   if (waitsFor === null) return undefined
   const message =
     waitsFor === 'concurrency'
@@ -226,6 +244,16 @@ async function lookAt(seen: SeenWorkflow, task: PlannedTask, further: Further): 
       rank: waitRank,
     }
   const explained = explainTask(task, facts)
+  const past = seen.endedWaits.get(task.index)
+  if (past !== undefined && past.state === state && saysLess.has(explained.verdict))
+    return {
+      ...base,
+      verdict: 'ended',
+      message: endedWaitWords(past),
+      fix: state === 'failed' ? fixOfEndedWait(seen, task) : null,
+      sinceMs: past.endedAtMs,
+      rank: ranks.ended,
+    }
   const runId = state === 'started' ? liveRuns.get(task.index) : newest.get(task.index)?.runId
   const ownEnd = explained.verdict === 'ended' || explained.verdict === 'at_work'
   const run = ownEnd && runId !== undefined ? await further.run(runId) : undefined
@@ -252,6 +280,13 @@ async function lookAt(seen: SeenWorkflow, task: PlannedTask, further: Further): 
     rank: ranks[run.verdict],
   }
 }
+
+/** What is said of a task from its state alone; how its wait ended says more. */
+const saysLess: ReadonlySet<WorkflowVerdict> = new Set(['ended', 'no_items', 'not_chosen', 'stopped'])
+
+const fixOfEndedWait = ({ run }: SeenWorkflow, { id }: PlannedTask): string =>
+  `To ask again, rerun it: belfry workflow-run rerun ${run.id} --from ${id}. Or let the others go on ` +
+  `without it: belfry workflow-run mark ${run.id} ${id} --as succeeded --reason …`
 
 /** What cleans up is not ended by a cancel, so a person has to be able to. */
 function fixOfWait({ run }: SeenWorkflow, { id }: PlannedTask, fix: string | null): string | null {

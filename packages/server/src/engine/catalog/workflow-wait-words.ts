@@ -3,7 +3,7 @@
  * workflow run of its own. Pure.
  */
 import type { WorkflowVerdict } from '@belfry/contract'
-import type { OpenWait } from '../../ports/workflow-insight.ts'
+import type { EndedWait, OpenWait } from '../../ports/workflow-insight.ts'
 
 interface WaitWords {
   readonly verdict: WorkflowVerdict
@@ -35,3 +35,26 @@ export function waitWords({ id, kind, message, signal, childId }: OpenWait): Wai
       }
   }
 }
+
+/** How it ended: who did that, when, and why. */
+export function endedWaitWords(wait: EndedWait): string {
+  const { kind, message, signal, item, state, dueAtMs, endedAtMs, endedBy } = wait
+  const of = item === null ? '' : ` of item ${item}`
+  const asked = kind === 'approval' && message !== null ? ` "${message}"` : ''
+  const name = kind === 'signal' ? `The signal "${signal ?? ''}"${of}` : `The approval${of}${asked}`
+  const at = `at ${new Date(endedAtMs).toISOString()}`
+  const why = wait.reason === null || endedBy === null ? '' : `: ${wait.reason}`
+  if (state === 'canceled')
+    return `${nameOf(kind, name, of)} was canceled ${at}: ${wait.reason ?? 'no reason'}`
+  if (kind === 'time') return `Its time came ${at}.`
+  if (endedBy === null) {
+    const until = dueAtMs === null ? at : `until ${new Date(dueAtMs).toISOString()}`
+    const missing = kind === 'signal' ? 'did not come' : 'was not decided'
+    return `${name} ${missing} ${until}; its "onTimeout" says ${state}.`
+  }
+  if (kind === 'signal') return `${name} came from ${endedBy} ${at}.`
+  return `${name} was ${state === 'succeeded' ? 'approved' : 'rejected'} by ${endedBy} ${at}${why}.`
+}
+
+const nameOf = (kind: EndedWait['kind'], name: string, of: string): string =>
+  kind === 'time' ? `Its wait for a time${of}` : name

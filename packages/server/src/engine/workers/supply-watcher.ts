@@ -15,6 +15,8 @@ const leastMs = 5
 /** A hint counts for those, too, who begin to wait soon after it: their claim may have come just before. */
 const freshMs = 250
 const maxFresh = 10_000
+/** By then a heartbeat has told of a cancel that was asked for while its worker did not wait. */
+const cancelMs = 15_000
 /** Runs that one look counts, a queue and route. */
 const countLimit = 500
 
@@ -56,17 +58,32 @@ export function createSupplyWatcher(options: SupplyWatcherOptions): SupplyWatche
   const { clock } = options
   const waiters = new Set<Waiter>()
   const looks = createLooks(options, waiters)
+  /** Sessions of which none waited when a cancel was asked for, the latest last. */
+  const canceled = new Map<string, number>()
   let closed = false
 
   const unsubscribe = options.hints.subscribe((hint) => {
     if (hint.topic === 'ready') looks.hinted(hint.key)
     if (hint.topic !== 'cancel') return
-    for (const waiter of waiters) if (waiter.sessionId === hint.key) waiter.wake('cancel')
+    const theirs = [...waiters].filter((waiter) => waiter.sessionId === hint.key)
+    for (const waiter of theirs) waiter.wake('cancel')
+    if (theirs.length > 0) return
+    canceled.delete(hint.key)
+    canceled.set(hint.key, clock.monotonicMs())
+    const oldest = canceled.size > maxFresh ? canceled.keys().next().value : undefined
+    if (oldest !== undefined) canceled.delete(oldest)
   })
+
+  function wasCanceled(sessionId: string): boolean {
+    const atMs = canceled.get(sessionId)
+    canceled.delete(sessionId)
+    return atMs !== undefined && clock.monotonicMs() - atMs < cancelMs
+  }
 
   return {
     wait(waiting) {
       if (closed || waiting.signal.aborted || waiting.waitMs <= 0) return Promise.resolve('over')
+      if (wasCanceled(waiting.sessionId)) return Promise.resolve('cancel')
       const woken = Promise.withResolvers<WakeReason>()
       const over = (): void => waiter.wake('over')
       const limit = clock.setTimer(waiting.waitMs, over)

@@ -20,7 +20,7 @@ export const eventEndpoints: Pick<Endpoints, 'eventSend'> = {
       const known = isNew || key === null ? undefined : await events.find(event, key)
       if (known !== undefined)
         return {
-          body: { ...known, event, key, duplicate: true, runs: [...known.runs], refused: [] },
+          body: { ...known, event, key, duplicate: true, runs: [...known.runs] },
           joined: true,
         }
       const runs: EventReceipt['runs'] = []
@@ -57,6 +57,7 @@ export const eventEndpoints: Pick<Endpoints, 'eventSend'> = {
         await events.note(
           id,
           runs.map(({ workflowRunId }) => workflowRunId),
+          refused,
         )
         after({ kind: 'hint', hint: { topic: 'workflows', key: 'any' } })
       } else if (key !== null && refused.length > 0) await events.freeKey(id)

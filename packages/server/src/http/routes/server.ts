@@ -1,12 +1,13 @@
 /**
- * Endpoints of the server itself: what it runs and computes times with, for any key; and replans of zones,
- * which are of all tenants, for the platform.
+ * Endpoints of the server itself: what it runs and computes times with, for any key; and the whole
+ * installation and replans of zones, which are of all tenants, for the platform.
  */
+import { clusterView } from '../cluster-views.ts'
 import type { Endpoints } from '../endpoint.ts'
 import { pageById } from '../page.ts'
 import { replanView } from '../views.ts'
 
-export const serverEndpoints: Pick<Endpoints, 'serverGet' | 'replanList'> = {
+export const serverEndpoints: Pick<Endpoints, 'serverGet' | 'clusterGet' | 'replanList'> = {
   serverGet: {
     as: 'tenant',
     async answer({ tx, tools }) {
@@ -15,6 +16,10 @@ export const serverEndpoints: Pick<Endpoints, 'serverGet' | 'replanList'> = {
       const zoneData = { version: zones.dataVersion, source: zones.source, path: zones.path, newestOnRecord }
       return { body: { version, time: new Date(nowMs).toISOString(), zoneData } }
     },
+  },
+  clusterGet: {
+    as: 'platform',
+    answer: async ({ tx }) => ({ body: clusterView(await tx.cluster.read()) }),
   },
   replanList: {
     as: 'platform',

@@ -11,6 +11,7 @@ import type { CatalogTx } from '../../ports/catalog.ts'
 import type { SaidBy } from '../../ports/task-waits.ts'
 import type { WorkflowRunRecord } from '../../ports/workflows.ts'
 import type { Effect, Endpoints } from '../endpoint.ts'
+import { checkIfMatch } from '../etag.ts'
 import { noSuch } from '../missing.ts'
 import { pageById } from '../page.ts'
 import { openApprovalView } from '../task-wait-views.ts'
@@ -41,24 +42,24 @@ export const workflowDecisionEndpoints: DecisionEndpoints = {
   },
   workflowRunApprove: {
     as: 'tenant',
-    async answer({ tx, params, body, credential, after }) {
-      const decision = await decide(tx, params.id, body, true, credential.keyId)
+    async answer({ tx, params, body, credential, ifMatch, after }) {
+      const decision = await decide(tx, params.id, { ...body, ifMatch }, true, credential.keyId)
       after(hint)
       return { body: decision }
     },
   },
   workflowRunReject: {
     as: 'tenant',
-    async answer({ tx, params, body, credential, after }) {
-      const decision = await decide(tx, params.id, body, false, credential.keyId)
+    async answer({ tx, params, body, credential, ifMatch, after }) {
+      const decision = await decide(tx, params.id, { ...body, ifMatch }, false, credential.keyId)
       after(hint)
       return { body: decision }
     },
   },
   workflowRunSignal: {
     as: 'tenant',
-    async answer({ tx, params, body, credential, after }) {
-      const { run, definition } = await openRun(tx, params.id)
+    async answer({ tx, params, body, credential, ifMatch, after }) {
+      const { run, definition } = await openRun(tx, params.id, ifMatch)
       checkSignal(run, definition, body.signal)
       const by = await saidBy(tx, credential.keyId)
       await tx.workflows.waits.signal(run.id, { name: body.signal, payload: body.payload, by })
@@ -71,10 +72,12 @@ export const workflowDecisionEndpoints: DecisionEndpoints = {
 async function openRun(
   tx: CatalogTx,
   id: string,
+  ifMatch: string | undefined,
 ): Promise<{ readonly run: WorkflowRunRecord; readonly definition: WorkflowDefinition }> {
   const run = await tx.workflows.runs.find(id)
   const definition = run && (await tx.workflows.runs.definition(run))
   if (run === undefined || definition === undefined) throw noSuch('workflow run', id)
+  checkIfMatch(ifMatch, run.revision)
   if (run.state !== null)
     throw new BelfryError('invalid_state', `The workflow run has ended ${run.state}; nothing waits in it.`)
   return { run, definition }
@@ -87,11 +90,11 @@ async function saidBy(tx: CatalogTx, keyId: string): Promise<SaidBy> {
 async function decide(
   tx: CatalogTx,
   id: string,
-  asked: Asked,
+  asked: Asked & { readonly ifMatch: string | undefined },
   approved: boolean,
   keyId: string,
 ): Promise<WorkflowDecision> {
-  const { run, definition } = await openRun(tx, id)
+  const { run, definition } = await openRun(tx, id, asked.ifMatch)
   const task = approvalTask(definition, asked)
   const by = await saidBy(tx, keyId)
   const item = asked.item ?? null

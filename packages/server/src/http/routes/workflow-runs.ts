@@ -6,8 +6,10 @@ import { BelfryError } from '@belfry/contract'
 import { skip } from '../../engine/catalog/workflow-acts.ts'
 import { checkedRunInput } from '../../engine/catalog/workflow-input.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
+import type { PageRequest } from '../../ports/paging.ts'
 import type { WorkflowRunRecord } from '../../ports/workflows.ts'
 import type { Effect, Endpoints } from '../endpoint.ts'
+import { checkIfMatch } from '../etag.ts'
 import { noSuch, noSuchRun, noSuchWorkflow } from '../missing.ts'
 import { pageById } from '../page.ts'
 import { workflowRunSummaryView, workflowRunTasksView, workflowRunView } from '../workflow-run-views.ts'
@@ -42,13 +44,19 @@ export const workflowRunEndpoints: WorkflowRunEndpoints = {
   workflowRunList: {
     as: 'tenant',
     async answer({ tx, query, credential }) {
-      const filter = { workflow: query.workflow, schedule: query.scheduleId }
+      const { limit, cursor, ...filter } = query
       const scope = { list: 'workflow-runs', tenantId: credential.tenantId, filter }
       const workflowId = await idOfName(tx, query.workflow)
       if (workflowId === null) return { body: { items: [], nextCursor: null } }
-      const read = (page: Parameters<typeof tx.workflows.runs.list>[0]) =>
-        tx.workflows.runs.list(page, workflowId, query.scheduleId)
-      return { body: await pageById(scope, query, read, workflowRunSummaryView) }
+      const wanted = {
+        workflowId,
+        scheduleId: query.scheduleId,
+        states: query.state,
+        createdAfterMs: query.createdAfter === undefined ? null : Date.parse(query.createdAfter),
+        createdBeforeMs: query.createdBefore === undefined ? null : Date.parse(query.createdBefore),
+      }
+      const read = (page: PageRequest) => tx.workflows.runs.list(page, wanted)
+      return { body: await pageById(scope, { limit, cursor }, read, workflowRunSummaryView) }
     },
   },
   workflowRunGet: {
@@ -70,15 +78,16 @@ export const workflowRunEndpoints: WorkflowRunEndpoints = {
   },
   workflowRunCancel: {
     as: 'tenant',
-    async answer({ tx, params, after }) {
+    async answer({ tx, params, ifMatch, after }) {
       const run = await stored(tx, params.id)
+      checkIfMatch(ifMatch, run.revision)
       if (!(await tx.workflows.runs.requestCancel(run.id))) {
         const { state } = await stored(tx, params.id)
         const message = `The workflow run has ended ${state ?? ''}; there is nothing to cancel.`
         throw new BelfryError('invalid_state', message)
       }
       after(hint)
-      return { body: workflowRunView(run) }
+      return { body: workflowRunView(run), version: run.revision }
     },
   },
 }

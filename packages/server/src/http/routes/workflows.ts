@@ -6,6 +6,7 @@ import type { WorkflowDefinition, WorkflowFile, WorkflowTask } from '@belfry/con
 import { BelfryError, maxShownChanges } from '@belfry/contract'
 import { isDeepStrictEqual } from 'node:util'
 import { differences } from '../../domain/workflow/diff.ts'
+import { triggerCircles } from '../../domain/workflow/trigger-circles.ts'
 import {
   checkDefinition,
   checkJobs,
@@ -33,6 +34,8 @@ type WorkflowEndpoints = Pick<
 >
 
 const mostSuggested = 1_000
+/** Looked through for a circle. */
+const mostTriggerEdges = 10_000
 
 export const workflowEndpoints: WorkflowEndpoints = {
   workflowApply: {
@@ -48,12 +51,12 @@ export const workflowEndpoints: WorkflowEndpoints = {
         description === current.description &&
         isDeepStrictEqual(current.definition, definition)
       )
-        return answerOf(current, 'unchanged')
+        return answerOf(tx, current, 'unchanged')
       const id = current?.id ?? tools.ids.uuidv7(await tx.nowMs())
       const version = await newVersion(tx, tools, id, { name, description, ...definition })
       return current === undefined
-        ? answerOf(await tx.workflows.insert({ id, name, ...version }), 'created')
-        : answerOf(await tx.workflows.update(id, version), 'changed')
+        ? answerOf(tx, await tx.workflows.insert({ id, name, ...version }), 'created')
+        : answerOf(tx, await tx.workflows.update(id, version), 'changed')
     },
   },
   workflowList: {
@@ -121,8 +124,17 @@ export const workflowEndpoints: WorkflowEndpoints = {
   },
 }
 
-function answerOf(workflow: WorkflowRecord, outcome: 'created' | 'changed' | 'unchanged') {
-  return { body: { ...workflowView(workflow), outcome }, version: workflow.version }
+async function answerOf(
+  tx: CatalogTx,
+  workflow: WorkflowRecord,
+  outcome: 'created' | 'changed' | 'unchanged',
+) {
+  const { name, definition } = workflow
+  const isTriggered = definition.triggers.some((trigger) => 'workflow' in trigger)
+  const edges = isTriggered ? await tx.workflows.triggerEdges(mostTriggerEdges) : []
+  const view = workflowView(workflow)
+  const warnings = [...view.warnings, ...triggerCircles(name, definition, edges)]
+  return { body: { ...view, warnings, outcome }, version: workflow.version }
 }
 
 async function versionOf(

@@ -9,7 +9,7 @@ import { dependencyShard, workflowShard } from '../../domain/shard.ts'
 import type { CancelFilter, RunCancels } from '../../ports/run-cancels.ts'
 import type { Transaction } from '../database.ts'
 import * as statements from '../statements/run-cancels.ts'
-import { idFloor, idMarginMs } from './run-catalog.ts'
+import { idFloor, idMarginMs } from './id-ranges.ts'
 import { isoOrNull, lastId } from './values.ts'
 
 /** Runs that one step looks at. */

@@ -1,16 +1,17 @@
 /**
  * The Catalog on Postgres: one transaction a request, as belfry_app under row-level security, or as
- * belfry_platform for tenants and keys. A dry run does everything and then throws its own result out of the
- * transaction, which rolls it back.
+ * belfry_platform for tenants and keys (transact.ts).
  */
 import { createCalendarShelf } from '../../engine/calendar-shelf.ts'
 import type { CalendarShelf } from '../../ports/calendars.ts'
 import type { Access, Catalog, CatalogTx, CommonTx, PlatformTx } from '../../ports/catalog.ts'
-import type { Database, DatabaseRole, Transaction } from '../database.ts'
+import type { Database, Transaction } from '../database.ts'
+import type { ReadReplica } from '../read-replica.ts'
 import { readNow } from '../statements/idempotency.ts'
 import { createBackfillStore } from './backfill-store.ts'
 import { createCalendarStore } from './calendar-store.ts'
 import { createCancelStore } from './cancel-store.ts'
+import { createClusterStore, createOwnDemand } from './cluster-store.ts'
 import { createDeadLetterStore } from './dead-letter-store.ts'
 import { createExplanationStore } from './explanation-store.ts'
 import { createIdempotencyStore } from './idempotency-store.ts'
@@ -22,6 +23,7 @@ import { createRunCatalog } from './run-catalog.ts'
 import { createRunIntake } from './run-intake.ts'
 import { createScheduleStore } from './schedule-store.ts'
 import { createTenantStore } from './tenant-store.ts'
+import { createTransact } from './transact.ts'
 import { msOf, only } from './values.ts'
 import { createWorkerCatalog } from './worker-catalog.ts'
 import { createWorkflowStore } from './workflow-store.ts'
@@ -33,31 +35,14 @@ export function createPostgresCatalog(options: {
   dataVersion?: string
   /** Of this process; left out, one of its own. */
   shelf?: CalendarShelf
+  /** For what may be a little old. */
+  replica?: ReadReplica | undefined
 }): Catalog {
-  const { db, timeoutMs, dataVersion = null, shelf = createCalendarShelf() } = options
-
-  function transact<T>(
-    role: DatabaseRole,
-    access: Access,
-    work: (tx: Transaction) => Promise<T>,
-  ): Promise<T> {
-    const scope = { role, tenantId: access.tenantId, readOnly: access.readOnly, timeoutMs }
-    if (!access.dryRun) return db.transaction(scope, work)
-    return takingBack((rollBack) =>
-      db.transaction(scope, async ({ query }) => {
-        // what would go out with the COMMIT is tried as well
-        const last: Promise<unknown>[] = []
-        const result = await work({
-          query,
-          atEnd: (statement, params) => void last.push(query(statement, params)),
-        })
-        await Promise.all(last)
-        return rollBack(result)
-      }),
-    )
-  }
+  const { dataVersion = null, shelf = createCalendarShelf(), replica } = options
+  const transact = createTransact(options)
 
   return {
+    ...(replica && { saw: replica.saw }),
     within: (access, work) =>
       transact('belfry_app', access, (tx) => {
         const catalog: CatalogTx = {
@@ -75,6 +60,7 @@ export function createPostgresCatalog(options: {
           explanations: createExplanationStore(tx),
           replans: createReplanRequests(tx),
           workers: createWorkerCatalog(tx),
+          demand: createOwnDemand(tx),
           workflows: createWorkflowStore(tx, access.tenantId),
         }
         return work(catalog)
@@ -85,6 +71,7 @@ export function createPostgresCatalog(options: {
           ...common(tx, access),
           tenants: createTenantStore(tx),
           replans: createReplanList(tx),
+          cluster: createClusterStore(tx),
         }
         return work(platform)
       }),
@@ -99,20 +86,5 @@ function common(tx: Transaction, access: Access): CommonTx {
       return now
     },
     idempotency: createIdempotencyStore(tx, access.tenantId),
-  }
-}
-
-/** Gives `work` a way to end its transaction by a throw and still answer. */
-async function takingBack<T>(work: (rollBack: (result: T) => never) => Promise<T>): Promise<T> {
-  let kept: { readonly result: T } | undefined
-  const signal = new Error('The dry run ends here.')
-  try {
-    return await work((result) => {
-      kept = { result }
-      throw signal
-    })
-  } catch (error) {
-    if (error === signal && kept !== undefined) return kept.result
-    throw error
   }
 }

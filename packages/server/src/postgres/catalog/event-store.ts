@@ -3,7 +3,7 @@
  * (statements/workflow-events.ts).
  */
 import type { JsonValue } from '@belfry/contract'
-import type { EventStore } from '../../ports/workflows.ts'
+import type { EventStore, StoredEvent } from '../../ports/workflows.ts'
 import type { Transaction } from '../database.ts'
 import * as statements from '../statements/workflow-events.ts'
 
@@ -13,10 +13,11 @@ export function createEventStore(tx: Transaction): EventStore {
     async find(name, key) {
       const [row] = await tx.query(statements.findEvent, [name, key])
       if (row === undefined) return undefined
-      return { id: row.id, runs: row.runs.map(([workflowRunId, workflow]) => ({ workflow, workflowRunId })) }
+      const runs = row.runs.map(([workflowRunId, workflow]) => ({ workflow, workflowRunId }))
+      return { id: row.id, runs, refused: row.refused as StoredEvent['refused'] }
     },
-    async note(id, workflowRunIds) {
-      await tx.query(statements.noteEventRuns, [id, workflowRunIds])
+    async note(id, workflowRunIds, refused) {
+      await tx.query(statements.noteEventRuns, [id, workflowRunIds, JSON.stringify(refused)])
     },
     async freeKey(id) {
       await tx.query(statements.freeEventKey, [id])

@@ -34,8 +34,9 @@ import { findJobIdByName, findRunTemplateById, findRunTemplateByName } from '../
 import type { AttemptJson, ListedRunRow, RunRow, RunSummaryRow } from '../statements/runs.ts'
 import * as statements from '../statements/runs.ts'
 import { listRunsOfWorkflowRun } from '../statements/task-runs.ts'
+import { createdBetween } from './id-ranges.ts'
 import { storedDefinition } from './stored-definition.ts'
-import { isoOf, isoOrNull, lastId, msOf, msOrNull, only } from './values.ts'
+import { isoOf, isoOrNull, msOf, msOrNull, only } from './values.ts'
 
 export function createRunCatalog(tx: Transaction, tenantId: string): RunCatalog {
   const template = (rows: readonly RunTemplateRow[]): RunTemplate | undefined => rows.map(runTemplate)[0]
@@ -103,27 +104,10 @@ export function runColumns(run: NewRun, tenantId: string) {
 /** How many runs are looked at for a page: some 50 ms where none of them passes. */
 const mostLooked = 5_000
 
-/** Ids carry the time of their making; how far it may lie from `created_at`, which another clock wrote. */
-export const idMarginMs = 3_600_000
-
-/** The least id that was made at this instant. */
-export const idFloor = (ms: number): string => {
-  const hex = Math.min(Math.max(0, Math.floor(ms)), 2 ** 48 - 1)
-    .toString(16)
-    .padStart(12, '0')
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
-}
-
 function listRows(tx: Transaction, page: PageRequest, filter: RunFilter): Promise<ListedRunRow[]> {
-  const { states, jobId, scheduleId, backfillId, createdAfterMs, createdBeforeMs } = filter
-  const low = createdAfterMs === null ? idFloor(0) : idFloor(createdAfterMs - idMarginMs)
-  const before = createdBeforeMs === null ? lastId : idFloor(createdBeforeMs + idMarginMs)
-  const cursor = page.beforeId ?? lastId
+  const { states, jobId, scheduleId, backfillId } = filter
   const walk = [
-    low,
-    cursor < before ? cursor : before,
-    isoOrNull(createdAfterMs) ?? '-infinity',
-    isoOrNull(createdBeforeMs) ?? 'infinity',
+    ...createdBetween(page, filter),
     page.limit,
     // where every run that is met belongs to the page, no more of them are needed
     selects(filter) ? mostLooked : page.limit,

@@ -68,6 +68,7 @@ export function createWorkflowActStore(tx: Transaction): WorkflowActs {
         run.lastRerun === null ? null : json(run.lastRerun),
         json(run.givenOutputs),
         run.goneTasks,
+        run.startsNothing,
       ])
     },
   }

@@ -6,7 +6,7 @@ import type { JsonValue } from '@belfry/contract'
 import type { TaskRole } from '../../domain/workflow/plan.ts'
 import type { StopCause } from '../../domain/workflow/progress.ts'
 import type { StoredItems } from '../../domain/workflow/stored-states.ts'
-import type { OpenWait, WorkflowInsight, WorkflowRunFacts } from '../../ports/workflow-insight.ts'
+import type { EndedWait, OpenWait, WorkflowInsight, WorkflowRunFacts } from '../../ports/workflow-insight.ts'
 import type { Transaction } from '../database.ts'
 import * as statements from '../statements/workflow-insight.ts'
 import { msOf, msOrNull } from './values.ts'
@@ -19,6 +19,7 @@ export function createWorkflowInsightStore(tx: Transaction): WorkflowInsight {
       return new Map(rows.map((row) => [row.task, row.run_id]))
     },
     openWaits: async (id, tasks) => (await tx.query(statements.listOpenWaits, [id, tasks])).map(openWait),
+    endedWaits: async (id, tasks) => (await tx.query(statements.listEndedWaits, [id, tasks])).map(endedWait),
     async newestRuns(id, tasks) {
       const rows = await tx.query(statements.listNewestTaskRuns, [id, tasks])
       return rows.map((row) => ({
@@ -60,6 +61,21 @@ function runFacts(row: statements.WorkflowFactsRow): WorkflowRunFacts {
     deadlineMs: msOrNull(row.deadline),
     goneTasks: row.gone_tasks,
     nowMs: msOf(row.now),
+  }
+}
+
+function endedWait(row: statements.EndedWaitRow): EndedWait {
+  return {
+    task: row.task,
+    kind: row.kind as EndedWait['kind'],
+    message: row.message,
+    signal: row.signal,
+    item: row.item,
+    state: row.state as EndedWait['state'],
+    dueAtMs: msOrNull(row.due_at),
+    endedAtMs: msOf(row.ended_at),
+    endedBy: (row.ended_by as { name: string } | null)?.name ?? null,
+    reason: row.reason,
   }
 }
 

@@ -2,18 +2,13 @@
  * Runs of workflows of one tenant. While one is alive, how its tasks stand is in its progress; afterwards it
  * is kept with the run.
  */
-import type { JsonValue, WorkflowDefinition, WorkflowRunAct, WorkflowRunSource } from '@belfry/contract'
-import type { StoredItems } from '../../domain/workflow/stored-states.ts'
-import type {
-  WorkflowRunOrigin,
-  WorkflowRunRecord,
-  WorkflowRunStore,
-  WorkflowRunSummaryRecord,
-} from '../../ports/workflows.ts'
+import type { WorkflowDefinition } from '@belfry/contract'
+import type { WorkflowRunOrigin, WorkflowRunStore } from '../../ports/workflows.ts'
 import type { Transaction } from '../database.ts'
-import type { WorkflowRunRow, WorkflowRunSummaryRow } from '../statements/workflow-runs.ts'
 import * as statements from '../statements/workflow-runs.ts'
-import { isoOrNull, lastId, msOf, msOrNull } from './values.ts'
+import { isoOrNull } from './values.ts'
+import { listOfWorkflowRuns } from './workflow-run-lists.ts'
+import { runRecord } from './workflow-run-records.ts'
 
 const manual: WorkflowRunOrigin = {
   source: 'manual',
@@ -35,18 +30,7 @@ export function createWorkflowRunStore(tx: Transaction): WorkflowRunStore {
       await tx.query(statements.insertWorkflowRun, [...params, ...from])
     },
     find: async (id) => (await tx.query(statements.findWorkflowRun, [id])).map(runRecord)[0],
-    async list({ beforeId, limit }, workflowId, scheduleId) {
-      const page = [beforeId ?? lastId, limit] as const
-      if (scheduleId !== undefined) {
-        const wanted = [...page, scheduleId, workflowId ?? null] as const
-        return (await tx.query(statements.listRunsOfWorkflowSchedule, wanted)).map(summaryRecord)
-      }
-      const rows =
-        workflowId === undefined
-          ? await tx.query(statements.listWorkflowRuns, page)
-          : await tx.query(statements.listRunsOfWorkflow, [...page, workflowId])
-      return rows.map(summaryRecord)
-    },
+    list: (page, filter) => listOfWorkflowRuns(tx, page, filter),
     async definition({ workflowId, version }) {
       const [row] = await tx.query(statements.findRunDefinition, [workflowId, version])
       return row?.definition as WorkflowDefinition | undefined
@@ -56,39 +40,5 @@ export function createWorkflowRunStore(tx: Transaction): WorkflowRunStore {
       return rows.map(({ task, runs, newest_run_id: newestRunId }) => ({ task, runs, newestRunId }))
     },
     requestCancel: async (id) => (await tx.query(statements.requestWorkflowCancel, [id])).length > 0,
-  }
-}
-
-function summaryRecord(row: WorkflowRunSummaryRow): WorkflowRunSummaryRecord {
-  return {
-    id: row.id,
-    workflowId: row.workflow_id,
-    workflowName: row.workflow_name,
-    version: row.version,
-    state: row.state as WorkflowRunSummaryRecord['state'],
-    queued: row.queued,
-    source: row.source as WorkflowRunSource,
-    scheduleId: row.schedule_id,
-    scheduledForMs: msOrNull(row.scheduled_for),
-    intervalStartMs: msOrNull(row.interval_start),
-    intervalEndMs: msOrNull(row.interval_end),
-    causeId: row.cause_id,
-    createdAtMs: msOf(row.created_at),
-    endedAtMs: msOrNull(row.ended_at),
-  }
-}
-
-function runRecord(row: WorkflowRunRow): WorkflowRunRecord {
-  return {
-    ...summaryRecord(row),
-    input: row.has_input ? (row.input as JsonValue) : undefined,
-    output: (row.output ?? undefined) as JsonValue | undefined,
-    priority: row.priority,
-    parentId: row.parent_id,
-    revision: row.revision,
-    acts: row.acts as WorkflowRunAct[],
-    states: row.states,
-    items: row.items as Record<string, StoredItems>,
-    notes: row.notes as Record<string, string>,
   }
 }

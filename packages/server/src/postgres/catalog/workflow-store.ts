@@ -70,6 +70,7 @@ export function createWorkflowStore(tx: Transaction, tenantId: string): Workflow
         return { version, taskCount, createdAtMs: msOf(at) }
       })
     },
+    triggerEdges: (limit) => tx.query(statements.listTriggerEdges, [limit]),
     async scheduleOf(id) {
       return (await tx.query(statements.findWorkflowSchedule, [id]))[0]?.name
     },

@@ -11,7 +11,8 @@
  *
  * The rows come as `= ANY (ARRAY (SELECT …))` and not by a join: with stale statistics a join turns into a
  * walk over the whole table. What the run itself says (its input) is looked up by its key, a list of keys for
- * each tenant, for the same reason. test/postgres/claim.test.ts holds these plans.
+ * each tenant, in a function of its own (migration run_looks says why). test/postgres/claim.test.ts
+ * holds these plans.
  *
  * The answer comes in few rows: rows and columns cost the worker more than all else in a claim.
  */
@@ -67,76 +68,8 @@ const inCommon = (group: string): string =>
     .map((column) => `${group}.${column}`)
     .join(', ')
 
-/** Takes up to `limits[i]` runs of `queues[i]` from tag `minTags[i]` on, below `maxTags[i]`. */
-export const claimRuns = statement<
-  ClaimRow,
-  [
-    sessionId: string,
-    queues: readonly string[],
-    minTags: readonly number[],
-    limits: readonly number[],
-    routes: readonly string[],
-    deadlineMarginMs: number,
-    number: number,
-    overNumbers: readonly number[],
-    maxTags: readonly number[],
-  ]
->(
-  'belfry_claim_runs',
-  `
-WITH supply AS MATERIALIZED (
-  SELECT EXISTS (
-    SELECT
-    FROM unnest($2::text[], $3::float8[], $9::float8[]) AS source (queue, min_tag, max_tag)
-    CROSS JOIN unnest($5::text[]) AS kind (handler)
-    CROSS JOIN LATERAL (
-      SELECT
-      FROM belfry.ready AS free
-      WHERE free.queue = source.queue AND free.handler = kind.handler AND ${unheld('free')}
-        AND free.gate IS NULL AND free.tag >= source.min_tag AND free.tag < source.max_tag
-      -- the order pins the index: another that holds these rows may look cheaper
-      ORDER BY free.tag, free.run_id
-      LIMIT 1
-    ) AS next
-  ) AS there
-), holder AS MATERIALIZED (
-  SELECT id
-  FROM belfry.session
-  WHERE id = $1 AND expires_at > belfry.now() AND (SELECT there FROM supply)
-  FOR KEY SHARE
-), claimed AS (
-  UPDATE belfry.ready AS run
-  SET session_id = $1,
-      claimed_at = belfry.now(),
-      deadline = least(belfry.now() + run.timeout_ms::float8 * interval '1 millisecond', run.run_deadline)
-        + $6::float8 * interval '1 millisecond',
-      attempt = run.attempt + 1,
-      lease_epoch = run.lease_epoch + 1
-  WHERE run.run_id = ANY (ARRAY(
-    SELECT taken.run_id
-    FROM holder
-    CROSS JOIN unnest($2::text[], $3::float8[], $4::int[], $9::float8[])
-      AS source (queue, min_tag, size, max_tag)
-    CROSS JOIN LATERAL (
-      SELECT next.run_id
-      FROM unnest($5::text[]) AS kind (handler)
-      CROSS JOIN LATERAL (
-        SELECT free.run_id, free.tag
-        FROM belfry.ready AS free
-        WHERE free.queue = source.queue AND free.handler = kind.handler AND ${unheld('free')}
-          AND free.gate IS NULL AND free.tag >= source.min_tag AND free.tag < source.max_tag
-        ORDER BY free.tag, free.run_id
-        LIMIT source.size
-        FOR UPDATE SKIP LOCKED
-      ) AS next
-      ORDER BY next.tag, next.run_id
-      LIMIT source.size
-    ) AS taken
-  ))
-  RETURNING run.run_id, run.tenant_id, run.job_id, run.job_version, run.queue, run.tag, run.priority,
-    run.attempt, run.crash_count, run.failure_count, run.lease_epoch, run.timeout_ms, run.available_at,
-    run.start_by, run.run_deadline, run.detailed
-), answer AS MATERIALIZED (
+/** What a claim answers, and keeps on record, of the rows in `claimed`. */
+const answer = `), answer AS MATERIALIZED (
   SELECT date_part('epoch', belfry.now()) * 1000 AS now_ms,
     CASE WHEN (SELECT there FROM supply) THEN EXISTS (SELECT FROM holder)
       ELSE EXISTS (SELECT FROM belfry.session WHERE id = $1 AND expires_at > belfry.now()) END AS alive
@@ -169,17 +102,7 @@ WITH supply AS MATERIALIZED (
     SELECT its.run_ids[first : first + ${parcelSize} - 1] AS run_ids
     FROM generate_series(1, cardinality(its.run_ids), ${parcelSize}) AS first
   ) AS part
-  CROSS JOIN LATERAL (
-    SELECT array_agg(run.id)::text AS detailed_ids,
-      array_agg(date_part('epoch', run.due_at) * 1000)::text AS due_at_ms, json_agg(run.input) AS inputs,
-      json_agg(json_build_array(run.id, date_part('epoch', run.scheduled_for) * 1000,
-        CASE WHEN run.source = 'backfill' THEN run.schedule_id END
-      )) FILTER (WHERE run.scheduled_for IS NOT NULL OR run.source = 'backfill') AS plans
-    FROM belfry.run
-    WHERE run.tenant_id = its.tenant_id AND run.id = ANY (part.run_ids)
-      -- for the partitions, of which a list rules out none
-      AND run.id >= part.run_ids[1] AND run.id <= part.run_ids[cardinality(part.run_ids)]
-  ) AS said
+  CROSS JOIN LATERAL belfry.claimed_details(its.tenant_id, part.run_ids) AS said
 )
 SELECT answer.*, alike.ids::text AS run_ids, ${inCommon('alike')},
   NULL AS detailed_ids, NULL AS due_at_ms, NULL::json AS inputs, NULL::json AS plans
@@ -187,7 +110,88 @@ FROM answer LEFT JOIN alike ON true
 UNION ALL
 SELECT answer.*, NULL, ${inCommon('none')}, parcels.*
 -- every group has ids, so these columns are all null
-FROM answer CROSS JOIN parcels LEFT JOIN alike AS none ON none.ids IS NULL`,
+FROM answer CROSS JOIN parcels LEFT JOIN alike AS none ON none.ids IS NULL`
+
+/**
+ * The whole statement. `there`: whether one of the rows is there to be claimed; `taken`: a join that gives
+ * the rows, locked, as `taken (run_id)`. Both may use $2 to $5, and $9; the rest is the same for every kind
+ * of claim.
+ */
+export const claimText = (there: string, taken: string): string => `
+WITH supply AS MATERIALIZED (
+  SELECT EXISTS (
+${there}
+  ) AS there
+), holder AS MATERIALIZED (
+  SELECT id
+  FROM belfry.session
+  WHERE id = $1 AND expires_at > belfry.now() AND (SELECT there FROM supply)
+  FOR KEY SHARE
+), claimed AS (
+  UPDATE belfry.ready AS run
+  SET session_id = $1,
+      claimed_at = belfry.now(),
+      deadline = least(belfry.now() + run.timeout_ms::float8 * interval '1 millisecond', run.run_deadline)
+        + $6::float8 * interval '1 millisecond',
+      attempt = run.attempt + 1,
+      lease_epoch = run.lease_epoch + 1
+  WHERE run.run_id = ANY (ARRAY(
+    SELECT taken.run_id
+    FROM holder
+    ${taken}
+  ))
+  RETURNING run.run_id, run.tenant_id, run.job_id, run.job_version, run.queue, run.tag, run.priority,
+    run.attempt, run.crash_count, run.failure_count, run.lease_epoch, run.timeout_ms, run.available_at,
+    run.start_by, run.run_deadline, run.detailed
+${answer}`
+
+/** Takes up to `limits[i]` runs of `queues[i]` from tag `minTags[i]` on, below `maxTags[i]`. */
+export const claimRuns = statement<
+  ClaimRow,
+  [
+    sessionId: string,
+    queues: readonly string[],
+    minTags: readonly number[],
+    limits: readonly number[],
+    routes: readonly string[],
+    deadlineMarginMs: number,
+    number: number,
+    overNumbers: readonly number[],
+    maxTags: readonly number[],
+  ]
+>(
+  'belfry_claim_runs',
+  claimText(
+    `    SELECT
+    FROM unnest($2::text[], $3::float8[], $9::float8[]) AS source (queue, min_tag, max_tag)
+    CROSS JOIN unnest($5::text[]) AS kind (handler)
+    CROSS JOIN LATERAL (
+      SELECT
+      FROM belfry.ready AS free
+      WHERE free.queue = source.queue AND free.handler = kind.handler AND ${unheld('free')}
+        AND free.gate IS NULL AND free.tag >= source.min_tag AND free.tag < source.max_tag
+      -- the order pins the index: another that holds these rows may look cheaper
+      ORDER BY free.tag, free.run_id
+      LIMIT 1
+    ) AS next`,
+    `CROSS JOIN unnest($2::text[], $3::float8[], $4::int[], $9::float8[])
+      AS source (queue, min_tag, size, max_tag)
+    CROSS JOIN LATERAL (
+      SELECT next.run_id
+      FROM unnest($5::text[]) AS kind (handler)
+      CROSS JOIN LATERAL (
+        SELECT free.run_id, free.tag
+        FROM belfry.ready AS free
+        WHERE free.queue = source.queue AND free.handler = kind.handler AND ${unheld('free')}
+          AND free.gate IS NULL AND free.tag >= source.min_tag AND free.tag < source.max_tag
+        ORDER BY free.tag, free.run_id
+        LIMIT source.size
+        FOR UPDATE SKIP LOCKED
+      ) AS next
+      ORDER BY next.tag, next.run_id
+      LIMIT source.size
+    ) AS taken`,
+  ),
   byIndex,
 )
 

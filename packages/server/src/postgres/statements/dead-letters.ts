@@ -237,9 +237,7 @@ SELECT held.run_id, held.job_id, held.state, held.replayed_as, r.workflow_run_id
        nullif(r.queue, v.definition ->> 'queue') AS own_queue,
        nullif(r.priority, (v.definition ->> 'priority')::smallint) AS own_priority
 FROM held
-CROSS JOIN LATERAL (
-  SELECT * FROM belfry.run WHERE tenant_id = belfry.tenant_id() AND id = held.run_id OFFSET 0
-) r
+CROSS JOIN LATERAL belfry.run_of(belfry.tenant_id(), held.run_id) AS r
 CROSS JOIN LATERAL (SELECT coalesce(r.input, ${inputOfGathered('r.id')}) AS input OFFSET 0) whole
 CROSS JOIN LATERAL (
   SELECT definition FROM belfry.job_version

@@ -203,8 +203,7 @@ WITH open AS MATERIALIZED (
       (SELECT followed FROM belfry.delayed WHERE delayed.run_id = link.parent_id)) AS marked
   ) AS place
   CROSS JOIN LATERAL (
-    SELECT CASE WHEN place.marked IS NULL THEN (
-      SELECT max(run_state) FROM belfry.attempt WHERE run_id = link.parent_id) END AS run_state
+    SELECT CASE WHEN place.marked IS NULL THEN belfry.end_of(link.parent_id) END AS run_state OFFSET 0
   ) AS ended
   WHERE link.state IS NULL
 ), settled AS (
@@ -231,7 +230,7 @@ export const releaseWaitingRuns = statement<{ shard: number }, [runIds: readonly
   `
 UPDATE belfry.delayed
 SET depends_rule = NULL, due_at = greatest(belfry.now(), (
-  SELECT run.due_at FROM belfry.run WHERE run.tenant_id = delayed.tenant_id AND run.id = delayed.run_id))
+  SELECT run.due_at FROM belfry.run_of(delayed.tenant_id, delayed.run_id) AS run))
 WHERE run_id = ANY ($1::uuid[]) AND depends_rule IS NOT NULL
 RETURNING shard`,
   byIndex,

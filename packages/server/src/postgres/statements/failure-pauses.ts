@@ -2,10 +2,12 @@
  * The pause of a schedule whose last runs failed (`pause_after_failures`). Most schedules have no such limit,
  * so `findFailing` looks first, without a lock; where it finds one, a transaction ends the runs:
  *
- *   1. lockFailing   the timers of the schedules concerned, in the order of their ids
- *   2. the ends      (statements/completion.ts)
- *   3. pauseFailing  looks at the last ended runs in a snapshot that has the ends of everybody who held the
- *                    timer before, and pauses
+ *   1. findFailing, lockTimersOf   the timers of the schedules concerned, in the order of their ids
+ *   2. the ends                    (statements/completion.ts)
+ *   3. findFailed, pauseFailing    looks at the last ended runs in a snapshot that has the ends of everybody
+ *                                  who held the timer before, and pauses
+ *
+ * The looks are statements of their own, apart from those that lock: migration run_looks says why.
  *
  * Two who end runs of one schedule at the same time wait for each other at the timer, so neither misses the
  * failure of the other. Locks are taken timer first, then `ready`, in the order of ids within each: as a fire
@@ -14,13 +16,16 @@
  */
 import { byIndex, statement } from '../statement.ts'
 
-type FailingRuns = [runIds: readonly string[], firstId: string, lastId: string]
-
 /**
  * Active schedules with such a limit that started runs which have not ended yet, in the order of ids. The
  * first and the last id of the runs are given too: only the partitions between them are opened.
  */
-const limited = `
+export const findFailing = statement<
+  { readonly id: string },
+  [runIds: readonly string[], firstId: string, lastId: string]
+>(
+  'belfry_find_failing',
+  `
   SELECT DISTINCT limited.id
   FROM unnest($1::uuid[]) AS failing (run_id)
   CROSS JOIN LATERAL (
@@ -36,31 +41,13 @@ const limited = `
     WHERE id = started.schedule_id AND tenant_id = held.tenant_id AND pause_after_failures IS NOT NULL
       AND state = 'active' AND deleted_at IS NULL OFFSET 0
   ) AS limited
-  ORDER BY limited.id`
-
-/** Those of these runs. */
-export const findFailing = statement<{ readonly id: string }, FailingRuns>(
-  'belfry_find_failing',
-  limited,
-  byIndex,
-)
-
-/** Their timers, locked. */
-export const lockFailing = statement<{ readonly schedule_id: string }, FailingRuns>(
-  'belfry_lock_failing',
-  `
-SELECT locked.schedule_id
-FROM (${limited}) AS wanted
-CROSS JOIN LATERAL (
-  SELECT schedule_id FROM belfry.timer WHERE schedule_id = wanted.id FOR UPDATE
-) AS locked`,
+  ORDER BY limited.id`,
   byIndex,
 )
 
 export type PausedRow = { readonly id: string; readonly tenant_id: string; readonly failures: number }
 
-const pausing = (looked: string): string => `
-WITH failing AS MATERIALIZED (
+const failed = (looked: string): string => `
   SELECT limited.id, limited.failures
   FROM unnest($1::uuid[]) AS given (id)
   CROSS JOIN LATERAL (
@@ -80,21 +67,7 @@ WITH failing AS MATERIALIZED (
     ) AS newest
     WHERE newest.run_state = 'failed'
   ) AS history
-  WHERE history.failed = limited.failures
-), paused AS (
-  UPDATE belfry.schedule
-  SET state = 'paused', paused_at = belfry.now(), gen = schedule.gen + 1, version = schedule.version + 1,
-      updated_at = belfry.now(),
-      paused_from = coalesce(timer.scheduled_for - interval '1 millisecond', belfry.now()),
-      paused_reason = CASE failing.failures WHEN 1 THEN 'The last run failed.'
-                      ELSE 'The last ' || failing.failures || ' runs failed.' END
-  FROM failing LEFT JOIN belfry.timer ON timer.schedule_id = failing.id
-  WHERE schedule.id = failing.id AND schedule.state = 'active'
-  RETURNING schedule.id, schedule.tenant_id, failing.failures
-), stopped AS (
-  DELETE FROM belfry.timer WHERE schedule_id = ANY (ARRAY(SELECT id FROM paused))
-)
-SELECT id, tenant_id, failures FROM paused`
+  WHERE history.failed = limited.failures`
 
 /** Runs `run` of the schedule `limited` since it counts. */
 const counted = `run.tenant_id = limited.tenant_id AND run.schedule_id = limited.id
@@ -102,14 +75,15 @@ const counted = `run.tenant_id = limited.tenant_id AND run.schedule_id = limited
           AND run.created_at >= limited.since AND run.source = 'schedule'
         ORDER BY run.id DESC LIMIT 1200`
 
+type Failed = { readonly id: string; readonly failures: number }
+
 /**
- * Pauses those of which the last ended runs, as many as the limit says, all failed. Runs that are alive are
- * passed over, the newest 1,200 runs at most: 1,000 can wait (overlap buffer_all). A planned time that was
- * due and unfired is left for the resume to put on record, by `paused_from`.
+ * Those of which the last ended runs, as many as the limit says, all failed. Runs that are alive are passed
+ * over, the newest 1,200 runs at most: 1,000 can wait (overlap buffer_all).
  */
-export const pauseFailing = statement<PausedRow, [scheduleIds: readonly string[]]>(
-  'belfry_pause_failing',
-  pausing(`
+export const findFailed = statement<Failed, [scheduleIds: readonly string[]]>(
+  'belfry_find_failed',
+  failed(`
         SELECT run.id, ended.run_state
         FROM belfry.run
         LEFT JOIN LATERAL (
@@ -121,19 +95,49 @@ export const pauseFailing = statement<PausedRow, [scheduleIds: readonly string[]
 )
 
 /** The same of schedules that run workflows. */
-export const pauseFailingWorkflows = statement<PausedRow, [scheduleIds: readonly string[]]>(
-  'belfry_pause_failing_workflows',
-  pausing(`
+export const findFailedWorkflows = statement<Failed, [scheduleIds: readonly string[]]>(
+  'belfry_find_failed_workflows',
+  failed(`
         SELECT run.id, run.state AS run_state FROM belfry.workflow_run AS run WHERE ${counted}`),
   byIndex,
 )
 
+/**
+ * Pauses those that were found, with the limit that was found. A planned time that was due and unfired is
+ * left for the resume to put on record, by `paused_from`.
+ */
+export const pauseFailing = statement<
+  PausedRow,
+  [scheduleIds: readonly string[], failures: readonly number[]]
+>(
+  'belfry_pause_failing',
+  `
+WITH paused AS (
+  UPDATE belfry.schedule
+  SET state = 'paused', paused_at = belfry.now(), gen = schedule.gen + 1, version = schedule.version + 1,
+      updated_at = belfry.now(),
+      paused_from = coalesce(timer.scheduled_for - interval '1 millisecond', belfry.now()),
+      paused_reason = CASE failing.failures WHEN 1 THEN 'The last run failed.'
+                      ELSE 'The last ' || failing.failures || ' runs failed.' END
+  FROM unnest($1::uuid[], $2::int[]) AS failing (id, failures)
+  LEFT JOIN belfry.timer ON timer.schedule_id = failing.id
+  WHERE schedule.id = failing.id AND schedule.state = 'active'
+  RETURNING schedule.id, schedule.tenant_id, failing.failures
+), stopped AS (
+  DELETE FROM belfry.timer WHERE schedule_id = ANY (ARRAY(SELECT id FROM paused))
+)
+SELECT id, tenant_id, failures FROM paused`,
+  byIndex,
+)
+
 /** Timers, locked in the order of their ids. */
-export const lockTimersOf = statement<unknown, [scheduleIds: readonly string[]]>(
+export const lockTimersOf = statement<{ readonly schedule_id: string }, [scheduleIds: readonly string[]]>(
   'belfry_lock_timers_of',
   `
-SELECT 1
+SELECT locked.schedule_id
 FROM (SELECT id FROM unnest($1::uuid[]) AS given (id) ORDER BY id) AS wanted
-CROSS JOIN LATERAL (SELECT 1 FROM belfry.timer WHERE schedule_id = wanted.id FOR UPDATE) AS locked`,
+CROSS JOIN LATERAL (
+  SELECT schedule_id FROM belfry.timer WHERE schedule_id = wanted.id FOR UPDATE
+) AS locked`,
   byIndex,
 )

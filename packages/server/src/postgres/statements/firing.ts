@@ -176,9 +176,7 @@ export const releaseDelayed = statement<
     SELECT run_id, tenant_id, job_id, job_version, queue, handler, tag, priority, belfry.now(), timeout_ms,
            lease_epoch, attempt, crash_count, failure_count, followed, start_by, run_deadline,
            CASE WHEN (SELECT j.limited FROM belfry.job AS j WHERE j.id = released.job_id)
-             THEN belfry.gate_of(job_id, queue, (
-               SELECT run.input FROM belfry.run
-               WHERE run.tenant_id = released.tenant_id AND run.id = released.run_id)) END
+             THEN belfry.gate_of(job_id, queue, belfry.input_of(tenant_id, run_id)) END
     FROM released
   )
   SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,

@@ -98,8 +98,8 @@ WITH page AS MATERIALIZED (
 ), wanted AS MATERIALIZED (
   SELECT * FROM (
     SELECT asked.run_id, asked.slotted, asked.gate AS gate_now,
-           CASE WHEN asked.limited THEN belfry.gate_of(asked.job_id, asked.queue, (
-             SELECT run.input FROM belfry.run WHERE run.tenant_id = $1 AND run.id = asked.run_id)) END AS gate
+           CASE WHEN asked.limited THEN belfry.gate_of(
+             asked.job_id, asked.queue, belfry.input_of($1, asked.run_id)) END AS gate
     FROM asked
   ) AS known
   WHERE known.slotted OR known.gate_now IS DISTINCT FROM known.gate

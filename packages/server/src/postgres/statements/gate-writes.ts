@@ -250,8 +250,8 @@ WITH page AS MATERIALIZED (
   ) AS held
   WHERE held.slotted AND held.session_id IS NULL
 ), back AS MATERIALIZED (
-  SELECT stale.run_id, stale.tag, belfry.gate_of(stale.job_id, stale.queue, (
-    SELECT run.input FROM belfry.run WHERE run.tenant_id = $1 AND run.id = stale.run_id)) AS gate
+  SELECT stale.run_id, stale.tag,
+         belfry.gate_of(stale.job_id, stale.queue, belfry.input_of($1, stale.run_id)) AS gate
   FROM stale
 ), held AS (
   UPDATE belfry.ready AS r SET gate = back.gate, gate_seen = true, slotted = false

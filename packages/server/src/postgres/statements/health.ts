@@ -22,6 +22,29 @@ SELECT current_setting('server_version') AS version,
        pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean AS read_only`,
 )
 
+/**
+ * Of the Postgres server and the database in it: the same after a failover, another one for a copy that was
+ * restored elsewhere.
+ */
+export const installationId = statement<{ id: string }>(
+  'health_installation_id',
+  `
+SELECT left(encode(sha256(convert_to(system_identifier || '/' || oid, 'UTF8')), 'hex'), 12) AS id
+FROM pg_control_system(), pg_database
+WHERE datname = current_database()`,
+)
+
+/** For a login that may not ask the server: when the first migration was applied. */
+export const installationIdByLedger = statement<{ id: string }>(
+  'health_installation_id_by_ledger',
+  `
+SELECT
+  left(encode(sha256(convert_to(extract(epoch FROM min(applied_at)) || '/' || oid, 'UTF8')), 'hex'), 12) AS id
+FROM belfry.migration, pg_database
+WHERE datname = current_database()
+GROUP BY oid`,
+)
+
 /** The last migration that was applied. */
 export const lastMigration = statement<{ name: string }>(
   'health_last_migration',

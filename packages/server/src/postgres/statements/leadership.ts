@@ -46,21 +46,38 @@ export const lockOwnShards = statement<{ shard: number; term: number }, [nodeId:
   `,
 )
 
+/** What nobody holds: free, or the term ran out; a term without an end ends with its holder. */
+const isFree = `(owner_id IS NULL OR expires_at <= belfry.now()
+      OR (expires_at = 'infinity' AND NOT EXISTS (
+        SELECT FROM belfry.scheduler_node AS node
+        WHERE node.id = shard_term.owner_id AND node.expires_at > belfry.now())))`
+
+/** Looked at, not locked. */
+export const findFreeShards = statement<{ shard: number }>(
+  'leadership_find_free',
+  `
+  SELECT shard
+  FROM belfry.shard_term
+  WHERE ${isFree}
+  ORDER BY shard
+  `,
+)
+
 /**
- * Locks up to `limit` shards that are free or whose term ran out; leaves out those that somebody takes or
- * fires in now.
+ * Locks up to `limit` shards that nobody holds, of `among` where that is not null; leaves out those that
+ * somebody takes or fires in now.
  */
-export const lockFreeShards = statement<{ shard: number }, [nodeId: string, limit: number]>(
+export const lockFreeShards = statement<
+  { shard: number },
+  [nodeId: string, limit: number, among: readonly number[] | null]
+>(
   'leadership_lock_free',
   `
   SELECT shard
   FROM belfry.shard_term
   WHERE owner_id IS DISTINCT FROM $1::uuid
-    AND (owner_id IS NULL OR expires_at <= belfry.now()
-      -- a term without an end ends with its holder
-      OR (expires_at = 'infinity' AND NOT EXISTS (
-        SELECT FROM belfry.scheduler_node AS node
-        WHERE node.id = shard_term.owner_id AND node.expires_at > belfry.now())))
+    AND ${isFree}
+    AND ($3::smallint[] IS NULL OR shard = ANY($3::smallint[]))
   ORDER BY shard
   LIMIT $2::int
   FOR UPDATE SKIP LOCKED

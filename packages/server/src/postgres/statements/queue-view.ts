@@ -20,7 +20,7 @@ export type QueueRow = {
 const most = 10_000
 
 /** Routes of the functions that the tenant has jobs for. */
-const functionRoutes = `
+export const functionRoutes = `
   SELECT DISTINCT job.handler FROM belfry.job
   WHERE job.tenant_id = belfry.tenant_id() AND job.handler LIKE 'function:%' LIMIT 500`
 

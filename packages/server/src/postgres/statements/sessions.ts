@@ -112,9 +112,7 @@ WITH held AS MATERIALIZED (
   ) AS mine
 ), placed AS MATERIALIZED (
   SELECT held.run_id, CASE WHEN (SELECT j.limited FROM belfry.job AS j WHERE j.id = held.job_id)
-    THEN belfry.gate_of(held.job_id, held.queue, (
-      SELECT r.input FROM belfry.run AS r
-      WHERE r.tenant_id = held.tenant_id AND r.id = held.run_id)) END AS gate
+    THEN belfry.gate_of(held.job_id, held.queue, belfry.input_of(held.tenant_id, held.run_id)) END AS gate
   FROM held WHERE NOT canceled
 ), back AS (
   UPDATE belfry.ready AS run

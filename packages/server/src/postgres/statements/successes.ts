@@ -50,7 +50,7 @@ WITH gone AS (
 SELECT date_part('epoch', belfry.now()) * 1000 AS now_ms,
   CASE WHEN (SELECT count(*) FROM gone) < cardinality($3::uuid[]) THEN ARRAY(SELECT run_id FROM gone) END
     AS ended_run_ids,
-  (SELECT belfry.let_followers_go(array_agg(run_id)) FROM gone WHERE followed) AS timer_shards,
+  (SELECT belfry.let_followers_go(array_agg(run_id), 'succeeded') FROM gone WHERE followed) AS timer_shards,
   ${freeSlots('gone')},
   (SELECT array_agg(DISTINCT tenant_id) FROM gone WHERE slotted) AS gate_tenants`,
   byHash,

@@ -3,6 +3,7 @@
  * the order of the resolver's: the progress first, then runs of tasks, then the workflow run.
  */
 import { byIndex, statement } from '../statement.ts'
+import { liveTaskRuns } from './live-task-runs.ts'
 import { taskOutputs, type TaskOutputRow } from './task-outputs.ts'
 import { isBegun } from './workflow-gates.ts'
 
@@ -15,17 +16,16 @@ WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1 FOR UPDATE`,
 )
 
 /**
- * Makes the progress of one that has ended; none where another did so first. It goes on at once, and counts
- * among the runs that its workflow may have at a time. A task of which it is the run has ended for good.
+ * Makes the progress of one that has ended; none where another did so first. Where its workflow limits how
+ * many runs there are at a time it waits for its turn, as it did at first. A task of which it is the run has
+ * ended for good.
  */
 export const reopenWorkflowRun = statement<{ workflow_run_id: string }, [id: string]>(
   'workflow_act_reopen',
   `
 INSERT INTO belfry.workflow_progress
-  (workflow_run_id, tenant_id, workflow_id, version, states, items, notes, stop, depth, priority, gate,
-   admitted_at)
-SELECT id, tenant_id, workflow_id, version, states, items, notes, stop, depth, priority, gate,
-       CASE WHEN gate IS NOT NULL THEN belfry.now() END
+  (workflow_run_id, tenant_id, workflow_id, version, states, items, notes, stop, depth, priority, gate)
+SELECT id, tenant_id, workflow_id, version, states, items, notes, stop, depth, priority, gate
 FROM (
   SELECT *, belfry.workflow_gate(workflow_id, input) AS gate FROM belfry.workflow_run
   WHERE tenant_id = belfry.tenant_id() AND id = $1 AND state IS NOT NULL
@@ -100,11 +100,7 @@ export const listLiveTaskRuns = statement<
   'workflow_act_live_runs',
   `
 SELECT run_id
-FROM (
-  SELECT run_id FROM belfry.task_run
-  WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1 AND task = ANY ($2::integer[])
-  -- the order must not choose the index
-  OFFSET 0
+FROM (${liveTaskRuns('belfry.tenant_id()', '$1', '$2::integer[]')}
 ) AS alive
 ORDER BY run_id`,
   byIndex,
@@ -194,6 +190,7 @@ type Saved = [
   lastRerun: string | null,
   givenOutputs: string,
   goneTasks: readonly string[],
+  startsNothing: boolean,
 ]
 
 /** How it stands after an act, and the event by which a resolver decides what waits. */
@@ -202,7 +199,10 @@ export const saveWorkflowAct = statement<unknown, Saved>(
   `
 WITH progress AS (
   UPDATE belfry.workflow_progress
-  SET version = $2, states = $3, items = $4, notes = $5, turn = $6, stop = $7,
+  SET version = $2, states = $3, items = $4, notes = $5, turn = $6, stop = $7, timeout_ms = $8::bigint,
+      -- what only ends it need not wait for its turn
+      admitted_at = CASE WHEN $14 AND gate IS NOT NULL THEN coalesce(admitted_at, belfry.now())
+                         ELSE admitted_at END,
       deadline = CASE WHEN $7::text IS NULL AND ${isBegun}
         THEN coalesce(deadline, belfry.now() + $8::float8 * interval '1 millisecond') END
   WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1

@@ -11,9 +11,9 @@ export const takenFromWorkflow = `w.id AS workflow_id, w.version AS workflow_ver
 /**
  * `from` has what `takenFromWorkflow` says, and run_id, tenant_id, input, source, schedule_id, scheduled_for,
  * interval_start, interval_end, cause_id, chain, run_priority, waits, and follows_schedule: whether the
- * overlap policy of its schedule looks at it.
+ * overlap policy of its schedule looks at it. `notes`: a column of it, where some begin with notes.
  */
-export const beginWorkflowRuns = (from: string): string => `
+export const beginWorkflowRuns = (from: string, notes = `'{}'::jsonb`): string => `
   new_workflow_run AS (
     INSERT INTO belfry.workflow_run
       (id, tenant_id, workflow_id, version, source, input, schedule_id, scheduled_for, interval_start,
@@ -25,12 +25,12 @@ export const beginWorkflowRuns = (from: string): string => `
   new_workflow_progress AS (
     INSERT INTO belfry.workflow_progress
       (workflow_run_id, tenant_id, workflow_id, version, states, turn, deadline, timeout_ms, gate, priority,
-       schedule_id, waits)
+       schedule_id, waits, notes)
     SELECT run_id, tenant_id, workflow_id, workflow_version, decode(repeat('00', task_count), 'hex'), 'main',
            CASE WHEN NOT waits AND NOT queued
              THEN belfry.now() + workflow_timeout_ms * interval '1 millisecond' END,
            workflow_timeout_ms, CASE WHEN queued THEN belfry.workflow_gate(workflow_id, input) END,
-           run_priority, CASE WHEN follows_schedule THEN schedule_id END, waits
+           run_priority, CASE WHEN follows_schedule THEN schedule_id END, waits, ${notes}
     FROM ${from}
   ),
   new_workflow_begin AS (

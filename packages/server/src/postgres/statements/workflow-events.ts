@@ -13,14 +13,14 @@ ON CONFLICT (tenant_id, name, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id`,
 )
 
-/** With the runs that it began, as far as they are on record: [id, name of the workflow]. */
+/** With who refused it, and the runs that it began, as far as they are on record: [id, workflow]. */
 export const findEvent = statement<
-  { id: string; runs: readonly (readonly [string, string])[] },
+  { id: string; refused: unknown; runs: readonly (readonly [string, string])[] },
   [name: string, key: string]
 >(
   'event_find',
   `
-SELECT e.id, (
+SELECT e.id, e.refused, (
   SELECT coalesce(json_agg(json_build_array(run.id, w.name) ORDER BY run.id), '[]')
   FROM unnest(e.workflow_run_ids) AS made (id)
   CROSS JOIN LATERAL (
@@ -33,11 +33,15 @@ WHERE e.tenant_id = belfry.tenant_id() AND e.name = $1 AND e.key = $2`,
   byIndex,
 )
 
-/** Which runs it began. */
-export const noteEventRuns = statement<unknown, [id: string, workflowRunIds: readonly string[]]>(
+/** Which runs it began, and which workflows refused it. */
+export const noteEventRuns = statement<
+  unknown,
+  [id: string, workflowRunIds: readonly string[], refused: string]
+>(
   'event_note_runs',
   `
-UPDATE belfry.event SET workflow_run_ids = $2::uuid[] WHERE tenant_id = belfry.tenant_id() AND id = $1`,
+UPDATE belfry.event SET workflow_run_ids = $2::uuid[], refused = $3::jsonb
+WHERE tenant_id = belfry.tenant_id() AND id = $1`,
 )
 
 /** It may come again with its key. */

@@ -3,6 +3,7 @@
  * row, found by an index, however many runs it has.
  */
 import { byIndex, statement } from '../statement.ts'
+import { liveTaskRuns } from './live-task-runs.ts'
 
 export type WorkflowFactsRow = {
   id: string
@@ -58,11 +59,7 @@ SELECT wanted.task, alive.run_id
 FROM unnest($2::integer[]) AS wanted (task)
 CROSS JOIN LATERAL (
   SELECT run_id
-  FROM (
-    SELECT run_id FROM belfry.task_run
-    WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1 AND task = wanted.task
-    -- the order must not choose the index, here and below
-    OFFSET 0
+  FROM (${liveTaskRuns('belfry.tenant_id()', '$1', 'ARRAY[wanted.task]')}
   ) AS its
   ORDER BY run_id LIMIT 1
 ) AS alive`,
@@ -96,6 +93,43 @@ CROSS JOIN LATERAL (
   ) AS its
   ORDER BY id LIMIT 1
 ) AS open`,
+  byIndex,
+)
+
+export type EndedWaitRow = {
+  task: number
+  kind: string
+  message: string | null
+  signal: string | null
+  item: number | null
+  state: string
+  due_at: Date | null
+  ended_at: Date
+  ended_by: unknown
+  reason: string | null
+}
+
+/** Of each task the newest wait of each item that has ended, and of those the one that failed first. */
+export const listEndedWaits = statement<EndedWaitRow, [workflowRunId: string, tasks: readonly number[]]>(
+  'workflow_insight_ended_waits',
+  `
+SELECT wanted.task, over.*
+FROM unnest($2::integer[]) AS wanted (task)
+CROSS JOIN LATERAL (
+  SELECT kind, message, signal, item, state, due_at, ended_at, ended_by, reason
+  FROM (
+    SELECT DISTINCT ON (item) *
+    FROM (
+      SELECT * FROM belfry.task_wait
+      WHERE tenant_id = belfry.tenant_id() AND workflow_run_id = $1 AND task_wait.task = wanted.task
+        AND kind <> 'workflow'
+      OFFSET 0
+    ) AS its
+    ORDER BY item, id DESC
+  ) AS newest
+  WHERE state IS NOT NULL
+  ORDER BY array_position(ARRAY['failed', 'canceled', 'skipped', 'succeeded'], state), ended_at LIMIT 1
+) AS over`,
   byIndex,
 )
 

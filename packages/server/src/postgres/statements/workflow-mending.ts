@@ -3,8 +3,10 @@
  * where rows were touched by hand: what happens is on record with what caused it (migration 0022). Each page
  * is judged in one snapshot, so a round that is under way is seen as not begun, or as whole.
  */
+import { taskStates } from '@belfry/contract'
 import { byIndex, statement } from '../statement.ts'
 import { isUnasked } from './ended-waiting.ts'
+import { liveTaskRuns } from './live-task-runs.ts'
 
 export type MendedRow = {
   readonly mended: number
@@ -46,10 +48,12 @@ ${mended('run_id')}`,
   byIndex,
 )
 
+/** A task that is at work has its byte in `states`. */
+const started = taskStates.indexOf('started').toString(16).padStart(2, '0')
+const noneStarted = `position('\\x${started}'::bytea IN page.states) = 0`
+
 const hasUnasked = `coalesce((
-      SELECT true FROM (
-        SELECT tenant_id, run_id FROM belfry.task_run
-        WHERE task_run.workflow_run_id = page.workflow_run_id OFFSET 0
+      SELECT true FROM (${liveTaskRuns('page.tenant_id', 'page.workflow_run_id')}
       ) AS its
       WHERE ${isUnasked('its')} LIMIT 1), false)`
 
@@ -62,14 +66,15 @@ export const mendWorkflowRuns = statement<MendedRow, [afterId: string, limit: nu
   'workflow_mend_runs',
   `
 WITH page AS MATERIALIZED (
-  SELECT workflow_run_id, tenant_id, waits, stop, waits OR (gate IS NOT NULL AND admitted_at IS NULL) AS held
+  SELECT workflow_run_id, tenant_id, states, waits, stop,
+         waits OR (gate IS NOT NULL AND admitted_at IS NULL) AS held
   FROM belfry.workflow_progress WHERE workflow_run_id > $1 ORDER BY workflow_run_id LIMIT $2
 ), told AS (
   INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind)
   SELECT workflow_run_id, tenant_id, 'begin'
   FROM page
   WHERE NOT held
-    AND ${none('task_run', 'page.workflow_run_id')}
+    AND ${noneStarted}
     AND ${none('workflow_event', 'page.workflow_run_id')}
   RETURNING 1
 ), again AS (

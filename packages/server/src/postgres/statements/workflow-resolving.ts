@@ -6,6 +6,7 @@ import { byHash, byIndex, statement } from '../statement.ts'
 import { askedToCancel, endedWaiting, isUnasked } from './ended-waiting.ts'
 import { freeSlots } from './free-slots.ts'
 import { taskOutputs, type TaskOutputRow } from './task-outputs.ts'
+import { liveTaskRuns } from './live-task-runs.ts'
 import { isBegun } from './workflow-gates.ts'
 
 export type LockedRow = {
@@ -67,49 +68,52 @@ FOR UPDATE SKIP LOCKED`,
   byIndex,
 )
 
+/** An event; or, with `kind` null, ends of runs of one workflow run that ended alike. */
 export type EventRow = {
   workflow_run_id: string
-  kind: string
-  run_id: string | null
-  task: number | null
-  item: number | null
-  run_state: string | null
+  kind: string | null
   waited_ms: number
+  run_state: string
+  /** Lists of one length, as Postgres writes them. */
+  tasks: string
+  items: string
 }
 
 /**
  * Taken after the lock, by a later snapshot, so that none that was there is passed over. With it the runs
- * that ended are forgotten: an end that is told again finds none.
+ * that ended are forgotten: an end that is told again finds none. How they ended is looked up where the event
+ * does not say so, as one that is told by hand or again.
  */
 export const takeWorkflowEvents = statement<EventRow, [workflowRunIds: readonly string[]]>(
   'workflow_take_events',
   `
 WITH taken AS MATERIALIZED (
   DELETE FROM belfry.workflow_event WHERE workflow_run_id = ANY ($1::uuid[])
-  RETURNING at, workflow_run_id, kind, run_id
+  RETURNING at, workflow_run_id, kind, run_id, run_ids, run_state
 ), told AS MATERIALIZED (
-  SELECT array_agg(run_id ORDER BY run_id) AS ids FROM taken WHERE run_id IS NOT NULL
+  SELECT run_state, unnest(coalesce(run_ids, ARRAY[run_id])) AS run_id FROM taken WHERE kind = 'end'
+), unsure AS MATERIALIZED (
+  SELECT array_agg(run_id ORDER BY run_id) AS ids FROM told WHERE run_state IS NULL
 ), past AS MATERIALIZED (
-  SELECT run_id, max(run_state) AS run_state
-  FROM belfry.attempt
-  WHERE run_id = ANY ((SELECT ids FROM told)::uuid[]) AND run_state IS NOT NULL
-    -- for the partitions, of which a list rules out none
-    AND run_id >= (SELECT ids[1] FROM told) AND run_id <= (SELECT ids[cardinality(ids)] FROM told)
-  GROUP BY run_id
+  SELECT run_id, run_state FROM told WHERE run_state IS NOT NULL
+  UNION ALL
+  SELECT ended.run_id, ended.run_state FROM unsure CROSS JOIN LATERAL belfry.ends_of(unsure.ids) AS ended
   UNION ALL
   SELECT over.id, over.state
-  FROM told CROSS JOIN unnest(told.ids) AS wait (id)
+  FROM unsure CROSS JOIN unnest(unsure.ids) AS wait (id)
   CROSS JOIN LATERAL (SELECT id, state FROM belfry.task_wait WHERE task_wait.id = wait.id OFFSET 0) AS over
   WHERE over.state IS NOT NULL
 ), mine AS (
   DELETE FROM belfry.task_run WHERE run_id = ANY (ARRAY(SELECT run_id FROM past))
-  RETURNING run_id, task, item
-), ended AS (
-  SELECT mine.run_id, mine.task, mine.item, past.run_state FROM mine JOIN past ON past.run_id = mine.run_id
+  RETURNING run_id, workflow_run_id, task, item
 )
-SELECT taken.workflow_run_id, taken.kind, taken.run_id, ended.task, ended.item, ended.run_state,
-       date_part('epoch', clock_timestamp() - taken.at) * 1000 AS waited_ms
-FROM taken LEFT JOIN ended ON ended.run_id = taken.run_id`,
+SELECT workflow_run_id, kind, date_part('epoch', clock_timestamp() - at) * 1000 AS waited_ms,
+       NULL AS run_state, NULL AS tasks, NULL AS items
+FROM taken
+UNION ALL
+SELECT mine.workflow_run_id, NULL, 0, ended.run_state, array_agg(mine.task)::text, array_agg(mine.item)::text
+FROM mine JOIN (SELECT DISTINCT run_id, run_state FROM past) AS ended ON ended.run_id = mine.run_id
+GROUP BY mine.workflow_run_id, ended.run_state`,
   byHash,
 )
 
@@ -165,39 +169,34 @@ JOIN belfry.job_version v
 JOIN belfry.tenant t ON t.id = j.tenant_id`,
 )
 
-/**
- * `OFFSET 0` keeps apart what would else be planned as a walk over the runs of all workflows for their order.
- */
-const taskRuns = `
-      SELECT tenant_id, run_id FROM belfry.task_run
-      WHERE workflow_run_id = $1 AND task = ANY ($2::integer[]) OFFSET 0`
+const taskRuns = liveTaskRuns('$1', '$2', '$3::integer[]')
 const taskRunsInOrder = `
     SELECT tenant_id, run_id FROM (${taskRuns}
     ) AS its ORDER BY run_id`
 
+type Tasks = [tenantId: string, workflowRunId: string, tasks: readonly number[]]
+
 /** Ends runs of tasks that wait, with the attempt row that says why; their ends go on record. */
-export const cancelWaitingTasks = statement<unknown, [workflowRunId: string, tasks: readonly number[]]>(
+export const cancelWaitingTasks = statement<unknown, Tasks>(
   'workflow_cancel_waiting',
   `
 WITH ${endedWaiting(taskRunsInOrder, 'Canceled with its workflow run while it waited.')}, told AS (
   INSERT INTO belfry.workflow_event (workflow_run_id, tenant_id, kind, run_id)
-  SELECT $1, tenant_id, 'end', run_id FROM gone
+  SELECT $2, tenant_id, 'end', run_id FROM gone
 )
 SELECT (SELECT belfry.tell_dependents(array_agg(run_id)) FROM gone) AS told_dependents, ${freeSlots('gone')}`,
   byIndex,
 )
 
 /** Asks the sessions that run the others; sent after the one above, so that it sees what was claimed. */
-export const cancelRunningTasks = statement<
-  { session_id: string },
-  [workflowRunId: string, tasks: readonly number[]]
->('workflow_cancel_running', askedToCancel(taskRunsInOrder), byIndex)
+export const cancelRunningTasks = statement<{ session_id: string }, Tasks>(
+  'workflow_cancel_running',
+  askedToCancel(taskRunsInOrder),
+  byIndex,
+)
 
 /** What both missed, because it moved between the tables meanwhile; in one snapshot it stands in one. */
-export const hasMissedTasks = statement<
-  { missed: boolean },
-  [workflowRunId: string, tasks: readonly number[]]
->(
+export const hasMissedTasks = statement<{ missed: boolean }, Tasks>(
   'workflow_missed_tasks',
   `
 SELECT coalesce((

@@ -57,7 +57,7 @@ export type WorkflowRunSummaryRow = {
   ended_at: Date | null
 }
 
-const summary = `
+export const workflowRunSummary = `
        r.id, r.workflow_id, w.name AS workflow_name, r.version, r.state, r.created_at, r.ended_at,
        p.waits OR (p.gate IS NOT NULL AND p.admitted_at IS NULL) AS queued, r.source, r.schedule_id,
        r.scheduled_for, r.interval_start, r.interval_end, r.cause_id`
@@ -79,7 +79,7 @@ export type WorkflowRunRow = WorkflowRunSummaryRow & {
 export const findWorkflowRun = statement<WorkflowRunRow, [id: string]>(
   'workflow_run_find',
   `
-SELECT ${summary}, r.input IS NOT NULL AS has_input, r.input, r.revision, r.acts, r.output,
+SELECT ${workflowRunSummary}, r.input IS NOT NULL AS has_input, r.input, r.revision, r.acts, r.output,
        r.priority, r.parent_id,
        coalesce(r.states, p.states) AS states, coalesce(r.items, p.items) AS items,
        coalesce(r.notes, p.notes) AS notes
@@ -87,39 +87,6 @@ FROM belfry.workflow_run r
 JOIN belfry.workflow w ON w.tenant_id = r.tenant_id AND w.id = r.workflow_id
 LEFT JOIN belfry.workflow_progress p ON p.workflow_run_id = r.id
 WHERE r.tenant_id = belfry.tenant_id() AND r.id = $1`,
-  byIndex,
-)
-
-const listed = (filter: string) => `
-SELECT ${summary}
-FROM belfry.workflow_run r
-JOIN belfry.workflow w ON w.tenant_id = r.tenant_id AND w.id = r.workflow_id
-LEFT JOIN LATERAL (
-  SELECT waits, gate, admitted_at FROM belfry.workflow_progress WHERE workflow_run_id = r.id OFFSET 0
-) AS p ON true
-WHERE r.tenant_id = belfry.tenant_id() AND r.id < $1 ${filter}
-ORDER BY r.id DESC LIMIT $2`
-
-/** Newest first, a page at a time. */
-export const listWorkflowRuns = statement<WorkflowRunSummaryRow, [beforeId: string, limit: number]>(
-  'workflow_run_list',
-  listed(''),
-  byIndex,
-)
-
-/** The same of one workflow. */
-export const listRunsOfWorkflow = statement<
-  WorkflowRunSummaryRow,
-  [beforeId: string, limit: number, workflowId: string]
->('workflow_run_list_of', listed('AND r.workflow_id = $3'), byIndex)
-
-/** The same of one schedule. */
-export const listRunsOfWorkflowSchedule = statement<
-  WorkflowRunSummaryRow,
-  [beforeId: string, limit: number, scheduleId: string, workflowId: string | null]
->(
-  'workflow_run_list_schedule',
-  listed('AND r.schedule_id = $3 AND ($4::uuid IS NULL OR r.workflow_id = $4)'),
   byIndex,
 )
 

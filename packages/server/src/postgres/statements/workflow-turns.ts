@@ -6,6 +6,7 @@
  * the same time come one after the other (`holdTurns`): so the second sees what the first left, and whoever
  * is the last to end finds who waits. Locks come after those of the rows of workflow_progress.
  */
+import type { InputSchema } from '@belfry/contract'
 import { byIndex, statement } from '../statement.ts'
 import { beginWorkflowRuns, takenFromWorkflow } from './workflow-begin.ts'
 
@@ -57,7 +58,14 @@ export type AftermathRow = {
   workflow_id: string | null
   schedule_id: string | null
   ended_id: string
+  /** What its workflow takes, and what the trigger gives; null: anything. */
+  input_schema: InputSchema | null
+  input: unknown
 }
+
+/** Of `trigger`, `over` and the name of its workflow. */
+const inputOf = (endedName: string): string => `coalesce(trigger.input, jsonb_build_object(
+           'workflow', ${endedName}, 'workflowRunId', over.id, 'state', over.state, 'output', over.output))`
 
 /** What ends of these workflow runs bring about: workflows that they trigger, backfills that go on. */
 export const listAftermath = statement<
@@ -66,18 +74,23 @@ export const listAftermath = statement<
 >(
   'workflow_aftermath',
   `
-SELECT trigger.workflow_id, NULL::uuid AS schedule_id, over.id AS ended_id
+SELECT trigger.workflow_id, NULL::uuid AS schedule_id, over.id AS ended_id, taken.schema AS input_schema,
+       CASE WHEN taken.schema IS NOT NULL THEN ${inputOf('w.name')} END AS input
 FROM belfry.workflow_run AS over
 JOIN belfry.workflow AS w ON w.tenant_id = over.tenant_id AND w.id = over.workflow_id
 JOIN belfry.workflow_trigger AS trigger
   ON trigger.tenant_id = over.tenant_id AND trigger.kind = 'workflow' AND trigger.name = w.name
 JOIN belfry.workflow AS begins
   ON begins.tenant_id = trigger.tenant_id AND begins.id = trigger.workflow_id AND begins.deleted_at IS NULL
+CROSS JOIN LATERAL (
+  SELECT definition -> 'inputSchema' AS schema FROM belfry.workflow_version AS v
+  WHERE v.tenant_id = begins.tenant_id AND v.workflow_id = begins.id AND v.version = begins.version OFFSET 0
+) AS taken
 WHERE (SELECT true FROM belfry.workflow_trigger WHERE kind = 'workflow' LIMIT 1)
   AND over.id = ANY ($1::uuid[]) AND over.id >= $2 AND over.id <= $3 AND over.state = ANY (trigger.states)
   AND over.chain < $4
 UNION ALL
-SELECT NULL, made.schedule_id, made.run_id
+SELECT NULL, made.schedule_id, made.run_id, NULL, NULL
 FROM unnest($1::uuid[]) AS over (id)
 CROSS JOIN LATERAL (
   SELECT schedule_id, run_id FROM belfry.extra_run
@@ -89,18 +102,24 @@ CROSS JOIN LATERAL (
 /** Begins a run of each of these workflows, because of the end of that run. */
 export const beginTriggeredRuns = statement<
   unknown,
-  [ids: readonly string[], workflowIds: readonly string[], endedIds: readonly string[]]
+  [
+    ids: readonly string[],
+    workflowIds: readonly string[],
+    endedIds: readonly string[],
+    inputs: readonly (string | null)[],
+    notes: readonly string[],
+  ]
 >(
   'workflow_begin_triggered',
   `
 WITH started AS MATERIALIZED (
   SELECT wanted.id AS run_id, over.tenant_id, ${takenFromWorkflow},
-         coalesce(trigger.input, jsonb_build_object('workflow', ended.name, 'workflowRunId', over.id,
-           'state', over.state, 'output', over.output)) AS input,
+         coalesce(wanted.input, ${inputOf('ended.name')}) AS input, wanted.notes,
          'workflow' AS source, NULL::uuid AS schedule_id, NULL::timestamptz AS scheduled_for,
          over.interval_start, over.interval_end, over.id AS cause_id, (over.chain + 1)::smallint AS chain,
          NULL::smallint AS run_priority, false AS follows_schedule, false AS waits
-  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS wanted (id, workflow_id, ended_id)
+  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::jsonb[], $5::jsonb[])
+    AS wanted (id, workflow_id, ended_id, input, notes)
   CROSS JOIN LATERAL (
     SELECT * FROM belfry.workflow_run WHERE workflow_run.id = wanted.ended_id OFFSET 0
   ) AS over
@@ -109,7 +128,7 @@ WITH started AS MATERIALIZED (
   JOIN belfry.workflow_trigger AS trigger
     ON trigger.tenant_id = w.tenant_id AND trigger.workflow_id = w.id AND trigger.kind = 'workflow'
       AND trigger.name = ended.name
-), ${beginWorkflowRuns('started')}
+), ${beginWorkflowRuns('started', 'notes')}
 SELECT count(*) FROM started`,
   byIndex,
 )

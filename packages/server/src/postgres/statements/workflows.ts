@@ -256,6 +256,17 @@ SELECT name FROM belfry.schedule
 WHERE tenant_id = belfry.tenant_id() AND workflow_id = $1 AND deleted_at IS NULL LIMIT 1`,
 )
 
+/** Which workflows begin at the end of which; a bounded number. */
+export const listTriggerEdges = statement<{ ended: string; begins: string }, [limit: number]>(
+  'workflow_list_trigger_edges',
+  `
+SELECT t.name AS ended, w.name AS begins
+FROM belfry.workflow_trigger t
+JOIN belfry.workflow w ON w.tenant_id = t.tenant_id AND w.id = t.workflow_id AND w.deleted_at IS NULL
+WHERE t.tenant_id = belfry.tenant_id() AND t.kind = 'workflow'
+ORDER BY t.name, w.name LIMIT $1`,
+)
+
 /** What begins runs of the workflow, in its newest version; replaces what there was. */
 export const setWorkflowTriggers = statement<
   unknown,
