@@ -10,7 +10,7 @@ import { startRedisServer } from '../support/redis-server.ts'
 import { arenaHarness } from './support/arena.ts'
 import { findFaults } from './support/checker.ts'
 import { actAt, killAndRestart, plan, settleMs, windowMs } from './support/planned-times.ts'
-import { untilQuiet } from './support/quiet.ts'
+import { nextSecond, planEachSecond, untilQuiet } from './support/quiet.ts'
 
 const harness = arenaHarness()
 
@@ -50,5 +50,40 @@ describeNeeding('redis', 'with Redis', (program) => {
     expect(faults.slice(0, 20), log).toEqual([])
     const leads = await redis.say('KEYS belfry:*:{leaders}:nodes')
     expect(leads, 'Redis leads again').toContain('*1')
+  })
+
+  // the same names in both: nothing but the id of the installation tells their keys apart
+  it('serves two installations at once, neither of which sees the other', { timeout: 120_000 }, async () => {
+    const redis = await startRedisServer(program)
+    harness.defer(() => redis.kill())
+    const arenas = await Promise.all([1, 2].map(() => harness.open({ env: { REDIS_URL: redis.url } })))
+    for (const arena of arenas) {
+      await arena.start('a')
+      await arena.start('b')
+    }
+    const firstMs = nextSecond(6_000)
+    const plans = await Promise.all(
+      arenas.map(async (arena) => {
+        const handler = { kind: 'http', url: `${arena.ledger.url}/work` } as const
+        await arena.client().jobs.create({ name: 'least', handler })
+        return planEachSecond(arena.client(), { job: 'least', count: 20, firstMs, seconds: 10 })
+      }),
+    )
+    arenas[0]?.nodes.get('a')?.signal('SIGKILL')
+    const leaders = (await redis.say('KEYS belfry:*:{leaders}:nodes')).match(/belfry:[^:]+:/g) ?? []
+    expect(new Set(leaders).size, 'each leads under keys of its own').toBe(2)
+    for (const [index, arena] of arenas.entries()) {
+      const sql = await untilQuiet(arena, firstMs + 60_000)
+      harness.defer(() => sql.end())
+      const expected = plans[index] ?? []
+      const faults = await findFaults({
+        sql,
+        expected,
+        calls: arena.ledger.calls,
+        atMostOnceScheduleIds: new Set(),
+      })
+      expect(faults.slice(0, 20)).toEqual([])
+      expect(new Set(arena.ledger.calls.map(({ runId }) => runId)).size, 'its own runs alone').toBe(200)
+    }
   })
 })

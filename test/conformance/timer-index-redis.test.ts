@@ -128,6 +128,20 @@ describeNeeding('redis', 'timer index in Redis', (program) => {
       expect(await rig.server.say('ZCARD belfry:{9}:inflight')).toContain(':0')
     })
 
+    test('what was taken before a term ended is there at once in the next term', async () => {
+      const one = await rig.open()
+      const other = await rig.open()
+      const id = await addAt(8, startMs)
+      expect(idsOf(await scan(other.index, 8)), 'known there from before').toEqual([id])
+      await one.index.take(await scan(one.index, 8))
+      expect(await scan(one.index, 8)).toEqual([])
+      one.index.gained([8])
+      expect(idsOf(await scan(one.index, 8))).toEqual([id])
+      await one.index.take(await scan(one.index, 8))
+      other.index.gained([8])
+      expect(idsOf(await scan(other.index, 8))).toEqual([id])
+    })
+
     test('incident 33: what was taken and never settled comes back after a while', async () => {
       const { index } = await rig.open()
       const id = await addAt(10, startMs)

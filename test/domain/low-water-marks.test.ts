@@ -40,6 +40,23 @@ describe('low-water marks', () => {
     expect(queue.minTag(1_980)).toBe(-Infinity)
   })
 
+  test('one scan that took long is not believed: it may have waited for a connection', () => {
+    const queue = harness()
+    queue.claim(0, 10, { durationMs: 5_000 })
+    queue.claim(2_000, 20, { durationMs: 1 })
+    queue.claim(4_000, 30, { durationMs: 4_000 })
+    expect(queue.minTag(4_100)).toBe(-Infinity)
+  })
+
+  test('a claim that failed for another reason than its length says nothing of how long one takes', () => {
+    const marks = createLowWaterMarks()
+    const all = { queue: 'q', minTag: -Infinity, maxTag: Infinity }
+    marks.failed(all, undefined, 5_000)
+    expect(marks.range('q', 5_001).minTag).toBe(-Infinity)
+    marks.failed(all, 5_000, 10_000)
+    expect(marks.range('q', 10_001).maxTag, 'a slice').toBeLessThan(Infinity)
+  })
+
   test('a full scan that found more than it could take moves the mark back to there', () => {
     const queue = harness()
     queue.claim(0, 1_000)
@@ -126,7 +143,7 @@ function crowdedQueue(deadUpTo: number) {
     longestMs = Math.max(longestMs, overMs)
     const durationMs = 1 + overMs
     if (overMs > timeoutMs) {
-      marks.failed({ queue: 'q', minTag, maxTag, durationMs: timeoutMs }, nowMs)
+      marks.failed({ queue: 'q', minTag, maxTag }, timeoutMs, nowMs)
       return []
     }
     for (const tag of taken) alive.delete(tag)

@@ -67,6 +67,26 @@ describe('a rerun', () => {
     expect(acts).toHaveLength(1)
   })
 
+  it('of what failed leaves alone what was allowed to fail, until it is named', async () => {
+    const tasks = [
+      task('soft', [], { allowFailure: true }),
+      task('hard', []),
+      task('after', ['soft', 'hard']),
+    ]
+    const id = await played(w, { tasks }, ['soft', 'hard'])
+    await w.act(id, 'rerun')
+    expect(await w.play(id)).toEqual(['hard', 'after'])
+    expect(await w.standing(id)).toEqual({
+      state: 'succeeded',
+      tasks: { soft: 'failed', hard: 'succeeded', after: 'succeeded' },
+    })
+    const again = await w.act(id, 'rerun')
+    expect([again.status, again.body.code]).toEqual([409, 'invalid_state'])
+    await w.act(id, 'rerun', { what: 'only', tasks: ['soft'] })
+    expect(await w.play(id)).toEqual(['soft'])
+    expect(await runCounts(w, id)).toEqual({ soft: 2, hard: 2, after: 1 })
+  })
+
   it('from a task, of a task alone, of all', async () => {
     const id = await played(w, chain)
     await w.act(id, 'rerun', { what: 'from', tasks: ['b'] })

@@ -27,6 +27,7 @@ import { createClaimPositions } from './claim-positions.ts'
 import { createHeardRuns, type HeardRun, type HeardRuns } from './heard-runs.ts'
 import { createLoop } from './loop.ts'
 import { createLowWaterMarks, type LowWaterMarks } from './low-water-marks.ts'
+import { ranOutOfTime } from './out-of-time.ts'
 
 /** The announcer repeats itself about as often. */
 const lifeMs = 30_000
@@ -175,7 +176,8 @@ async function claimDirectly(state: State, asked: Asked, shares: readonly QueueS
   })
   const claim = await state.queue.claim({ ...asked, shares: marked }).catch((error: unknown) => {
     const failedMs = clock.monotonicMs()
-    for (const share of marked) marks.failed({ ...share, durationMs: failedMs - sentMs }, failedMs)
+    const afterMs = ranOutOfTime(error) ? failedMs - sentMs : undefined
+    for (const share of marked) marks.failed(share, afterMs, failedMs)
     throw error
   })
   const nowMs = clock.monotonicMs()

@@ -26,7 +26,7 @@ export function createClaimPositions(marks: LowWaterMarks): LowWaterMarks {
       if (position !== undefined) position.lookedMs = nowMs
       return marks.range(queue, nowMs)
     },
-    failed: (claim, nowMs) => marks.failed(claim, nowMs),
+    failed: (claim, afterMs, nowMs) => marks.failed(claim, afterMs, nowMs),
     report(report, nowMs) {
       marks.report(report, nowMs)
       const { queue, filled, highestTag, maxTag } = report

@@ -18,6 +18,7 @@ import { createDefinitionCache } from './definition-cache.ts'
 import { createIntake, type IntakeOptions } from './intake.ts'
 import { createLoop } from './loop.ts'
 import { createLowWaterMarks, type LowWaterMarks } from './low-water-marks.ts'
+import { ranOutOfTime } from './out-of-time.ts'
 import { createQueueShares, type QueueShares } from './queue-shares.ts'
 import type { WorkerSession } from './session.ts'
 import type { Slots } from './slots.ts'
@@ -128,16 +129,26 @@ export function createClaimer(options: ClaimerOptions): Claimer {
 function createLooker({ clock, queue, maxPollMs }: ClaimerOptions, shares: QueueShares) {
   let cursor: ReadyCursor | null = null
   let nextMs = -Infinity
+  let lastMs = 0
+
+  /** Rests by what two in a row say: one alone may have waited for a connection. */
+  function rest(tookMs: number): void {
+    const costMs = Math.min(tookMs, lastMs)
+    lastMs = tookMs
+    nextMs = clock.monotonicMs() + Math.min(longestRestMs, costMs * restShare)
+  }
+
   return {
     isDue: (): boolean => !shares.fixed && clock.monotonicMs() >= nextMs,
     /** Hears of those queues that have something ready; answers whether there is one. */
     async look(): Promise<boolean> {
       const sentMs = clock.monotonicMs()
-      // one that fails for taking too long is not sent again at once
-      const seen = await queue.readyQueues(cursor).finally(() => {
-        const tookMs = clock.monotonicMs() - sentMs
-        nextMs = clock.monotonicMs() + Math.min(longestRestMs, tookMs * restShare)
+      const seen = await queue.readyQueues(cursor).catch((error: unknown) => {
+        // one that fails for taking too long is not sent again at once
+        if (ranOutOfTime(error)) rest(clock.monotonicMs() - sentMs)
+        throw error
       })
+      rest(clock.monotonicMs() - sentMs)
       const nowMs = clock.monotonicMs()
       if (seen.next === null) nextMs = Math.max(nextMs, nowMs + maxPollMs)
       cursor = seen.next

@@ -16,6 +16,7 @@ import type { ClaimBook } from './claim-book.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import type { DefinitionCache } from './definition-cache.ts'
 import type { LowWaterMarks } from './low-water-marks.ts'
+import { ranOutOfTime } from './out-of-time.ts'
 import type { QueueLimit, QueueShares } from './queue-shares.ts'
 import type { WorkerSession } from './session.ts'
 import type { Slots } from './slots.ts'
@@ -86,7 +87,8 @@ export function createIntake(
     const claim = await options.queue.claim(asked).catch((error: unknown) => {
       forget()
       const nowMs = clock.monotonicMs()
-      for (const share of shares) parts.marks.failed({ ...share, durationMs: nowMs - sentMs }, nowMs)
+      const afterMs = ranOutOfTime(error) ? nowMs - sentMs : undefined
+      for (const share of shares) parts.marks.failed(share, afterMs, nowMs)
       throw error
     })
     if (claim.runs.length === 0) forget()

@@ -9,9 +9,9 @@
  *
  *   - by a full scan from -Infinity, as often as it costs no more than a twentieth of the time, which without
  *     dead rows is nearly always;
- *   - once a full scan took 100 ms, or longer than the database allows: what came lately by claims that
- *     begin where the mark stood ten seconds ago, all else slice by slice (tag-slices.ts); each costs a
- *     twentieth of the time. Who has no mark yet walks over the slices until it finds something.
+ *   - once two full scans in a row took 100 ms, or one longer than the database allows: what came lately by
+ *     claims that begin where the mark stood ten seconds ago, all else slice by slice (tag-slices.ts); each
+ *     costs a twentieth of the time. Who has no mark yet walks over the slices until it finds something.
  */
 import { createTagSlices, type TagRange, type TagSlices } from './tag-slices.ts'
 
@@ -40,6 +40,8 @@ interface QueueMark {
   trail: Progress[]
   /** When a full scan, or a look at what came lately, is due. */
   nextScanMs: number
+  /** How long the last of these took. */
+  lastScanMs: number
   /** Undefined: a full scan is quick. */
   slices: TagSlices | undefined
   nextSliceMs: number
@@ -60,8 +62,8 @@ export interface LowWaterMarks {
   range(queue: string, nowMs: number): TagRange
   /** Takes in what a claim that ended at `nowMs` found. */
   report(report: ClaimReport, nowMs: number): void
-  /** A claim of this range failed after so long. */
-  failed(claim: TagRange & { readonly queue: string; readonly durationMs: number }, nowMs: number): void
+  /** A claim of this range failed: given up after so long, or (undefined) for another reason. */
+  failed(claim: TagRange & { readonly queue: string }, afterMs: number | undefined, nowMs: number): void
 }
 
 const from = (minTag: number): TagRange => ({ minTag, maxTag: Infinity })
@@ -78,6 +80,7 @@ export function createLowWaterMarks(): LowWaterMarks {
       progress: [],
       trail: [],
       nextScanMs: -Infinity,
+      lastScanMs: slowScanMs - 1,
       slices: undefined,
       nextSliceMs: -Infinity,
     }
@@ -113,7 +116,9 @@ export function createLowWaterMarks(): LowWaterMarks {
       }
       const isNear = state.slices !== undefined && minTag < state.mark && nowMs >= state.nextScanMs
       if (minTag === -Infinity || isNear) {
-        state.nextScanMs = nowMs + Math.min(longestNearMs, restMs(durationMs))
+        const costMs = costOfScan(state, durationMs)
+        state.nextScanMs = nowMs + Math.min(longestNearMs, restMs(costMs))
+        if (minTag === -Infinity && costMs >= slowScanMs) state.slices ??= createTagSlices()
         // More may wait right behind what was taken, before the mark: go back to there.
         if (filled && highestTag !== null && highestTag < state.mark) {
           state.mark = highestTag
@@ -121,21 +126,29 @@ export function createLowWaterMarks(): LowWaterMarks {
           state.trail = []
         }
       }
-      if (minTag === -Infinity && durationMs >= slowScanMs) state.slices ??= createTagSlices()
       if (highestTag !== null) noteProgress(state, highestTag, nowMs)
     },
-    failed({ queue, minTag, maxTag, durationMs }, nowMs) {
+    failed({ queue, minTag, maxTag }, afterMs, nowMs) {
       const state = markOf(queue)
-      const tookTooLong = durationMs >= slowScanMs
       if (maxTag < Infinity) {
-        state.slices?.failed({ minTag, maxTag }, tookTooLong)
-        state.nextSliceMs = nowMs + restMs(durationMs)
-      } else if (minTag < state.mark || minTag === -Infinity) {
-        state.nextScanMs = nowMs + Math.min(longestNearMs, restMs(durationMs))
-        if (minTag === -Infinity && tookTooLong) state.slices ??= createTagSlices()
+        state.slices?.failed({ minTag, maxTag }, afterMs !== undefined)
+        state.nextSliceMs = nowMs + restMs(afterMs ?? 0)
+      } else if (afterMs !== undefined && (minTag < state.mark || minTag === -Infinity)) {
+        state.nextScanMs = nowMs + Math.min(longestNearMs, restMs(afterMs))
+        if (minTag === -Infinity) state.slices ??= createTagSlices()
       }
     },
   }
+}
+
+/**
+ * What a scan costs, as far as two in a row say: one alone may have waited for a connection, while the
+ * database was away.
+ */
+function costOfScan(state: QueueMark, durationMs: number): number {
+  const costMs = Math.min(durationMs, state.lastScanMs)
+  state.lastScanMs = durationMs
+  return costMs
 }
 
 /** The mark follows what was claimed, at its distance. */

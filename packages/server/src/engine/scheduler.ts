@@ -183,9 +183,10 @@ function adoptShards(state: State): void {
   const before = state.terms
   state.adopted = held
   state.terms = new Map(held.map(({ shard, term }) => [shard, term]))
-  const gained = held.filter(({ shard, term }) => before.get(shard) !== term)
+  const gained = held.filter(({ shard, term }) => before.get(shard) !== term).map(({ shard }) => shard)
   restrict(state)
-  state.reader.request(gained.map(({ shard }) => shard))
+  state.options.timers.gained(gained)
+  state.reader.request(gained)
 }
 
 function restrict({ lanes, reader, terms }: State): void {

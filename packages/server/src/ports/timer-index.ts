@@ -51,6 +51,8 @@ export interface TimerIndex {
    * from about now on, as it is with what is made or changed).
    */
   changed(shard: number, fromMs?: number): void
+  /** These shards are held from now on, by a new term: nobody fires what was taken before that. */
+  gained(shards: readonly number[]): void
   /** These are about to be fired. Never fails: what an index knows decides nothing. */
   take(timers: readonly DueTimer[]): Promise<void>
   /** `gone` no longer stand as they were read; `moved` are where they stand now. Never fails. */

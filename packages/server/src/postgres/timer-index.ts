@@ -20,6 +20,7 @@ export function createPostgresTimerIndex(db: Database): TimerIndex {
       return { ...timerPage(read, { limit, perWalk, walkOf }), nowMs: rows[0]?.now_ms ?? Number.NaN }
     },
     changed: () => undefined,
+    gained: () => undefined,
     take: () => done,
     settle: () => done,
   }

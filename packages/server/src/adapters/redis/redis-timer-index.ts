@@ -76,6 +76,9 @@ export function createRedisTimerIndex(parts: Parts): MendableIndex {
       const index = indexes.known(shard)
       if (index !== undefined) index.changedFromMs = Math.min(index.changedFromMs ?? Infinity, fromMs)
     },
+    gained(shards) {
+      for (const shard of shards) indexes.forget(shard)
+    },
     take: (timers) => indexes.take(timers),
     settle: (gone, moved) => indexes.settle(gone, moved),
     mend: (overdue) => indexes.mend(overdue),

@@ -30,6 +30,8 @@ export interface ShardIndex {
 export interface ShardIndexes {
   /** What is known of it; undefined where it has to be opened. */
   known(shard: number): ShardIndex | undefined
+  /** To be opened again by who needs it, which brings back all that was being fired. */
+  forget(shard: number): void
   /** The one that is there, or a new and empty one. */
   open(shard: number): Promise<ShardIndex>
   /** Puts timers in; `untilMs`: now it is complete up to there. */
@@ -88,6 +90,7 @@ export function createShardIndexes(options: ShardIndexOptions): ShardIndexes {
 
   return {
     known: (shard) => shards.get(shard),
+    forget: (shard) => void shards.delete(shard),
     open,
     async add(shard, timers, untilMs) {
       const index = await open(shard)

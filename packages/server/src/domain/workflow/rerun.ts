@@ -14,7 +14,10 @@ import { beginWorkflow, type OutputFacts, restoreProgress } from './progress.ts'
 import type { StoredProgress, WorkflowCommand, WorkflowProgress } from './progress.ts'
 
 export type RerunSelection =
-  /** What failed, was canceled or was not run, and all that depends on it. */
+  /**
+   * What failed, was canceled or was not run, and all that depends on it. A failure that is allowed counts
+   * as a success, here as everywhere.
+   */
   | { readonly what: 'failed' }
   /** These tasks and all that depends on them. */
   | { readonly what: 'from'; readonly tasks: readonly string[] }
@@ -50,13 +53,16 @@ const wentWrong: ReadonlySet<string> = new Set(['failed', 'canceled', 'not_run']
 const indexesOf = (plan: WorkflowPlan, ids: readonly string[]): number[] =>
   ids.flatMap((id) => plan.byId.get(id)?.index ?? [])
 
+const needsAnother = (task: PlannedTask, state: string | undefined): boolean =>
+  wentWrong.has(state ?? '') && !(state === 'failed' && task.allowFailure)
+
 /** The tasks that a rerun puts back, by number. Setup and teardown around one of them come along. */
 export function tasksToReset(progress: WorkflowProgress, selection: RerunSelection): ReadonlySet<number> {
   const { plan, states } = progress
   if (selection.what === 'all') return new Set(plan.tasks.keys())
   const chosen =
     selection.what === 'failed'
-      ? plan.tasks.filter((task) => wentWrong.has(states[task.index] ?? '')).map((task) => task.index)
+      ? plan.tasks.filter((task) => needsAnother(task, states[task.index])).map((task) => task.index)
       : indexesOf(plan, selection.tasks)
   const named = new Set(chosen)
   const below = reachable(plan, chosen, 'children')

@@ -89,8 +89,8 @@ export function checkNoneAtWork(before: WorkflowProgress, reset: Iterable<number
 export function nothingToRerun(what: string): BelfryError {
   const message =
     what === 'failed'
-      ? 'nothing in the workflow run failed, was canceled or was left out; name tasks with "what": "from", ' +
-        'or run all of them again with "what": "all"'
+      ? 'nothing in the workflow run failed, was canceled or was left out, save what may fail; name tasks ' +
+        'with "what": "from", or run all of them again with "what": "all"'
       : 'none of these tasks has ended, so there is nothing to run again; they run by themselves'
   return refusal('invalid_state', what === 'failed' || what === 'all' ? '/what' : '/tasks', message)
 }
