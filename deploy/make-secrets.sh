@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the secrets of compose.yaml in ./secrets, once: what is there already is kept. Needs nothing but a shell
-# and /dev/urandom.
+# Makes the secrets of compose.yaml in ./secrets, once: what is there already is kept. Needs nothing but a shell,
+# base64 and /dev/urandom. Back up secret-keys apart from the database: without it what jobs keep as secrets is lost.
 set -eu
 umask 077
 cd "$(dirname "$0")"
@@ -15,6 +15,7 @@ for name in postgres-password belfry-password redis-password; do random | keep "
 printf 'postgres://belfry_owner:%s@postgres:5432/belfry' "$(value postgres-password)" | keep migrate-url
 printf 'postgres://belfry:%s@postgres:5432/belfry' "$(value belfry-password)" | keep database-url
 printf 'redis://belfry:%s@redis:6379/0' "$(value redis-password)" | keep redis-url
+printf '1:%s\n' "$(head -c 32 /dev/urandom | base64)" | keep secret-keys
 printf 'user default off\nuser belfry on >%s resetkeys ~belfry:* resetchannels &belfry:* %s\n' \
   "$(value redis-password)" \
   "-@all +@sortedset +@hash +@scripting +@connection +@pubsub +get +set +del +pexpire +pttl +time +info +ping -script" |

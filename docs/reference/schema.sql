@@ -37,6 +37,15 @@
 --   0032_workflow_turns
 --   0033_run_looks
 --   0034_outgoing_event_indexes
+--   0035_access_roles
+--   0036_people
+--   0037_secrets
+--   0038_audit
+--   0039_quotas
+--   0040_http_targets
+--   0041_callbacks
+--   0042_handlers
+--   0043_handler_checks
 
 CREATE ROLE belfry_app NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
 CREATE ROLE belfry_engine NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE;
@@ -129,6 +138,32 @@ BEGIN
     RETURN NEXT day;
     since := day + 1;
   END LOOP;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.drop_audit_partition(month date)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  child text := 'audit_log_' || to_char(month, 'YYYYMM');
+  lost uuid;
+BEGIN
+  IF to_regclass('belfry.' || child) IS NULL THEN
+    RETURN;
+  END IF;
+  EXECUTE format(
+    'SELECT tenant_id FROM (SELECT tenant_id, max(seq) AS last_seq FROM belfry.%I GROUP BY tenant_id) AS ends
+     WHERE NOT EXISTS (SELECT FROM belfry.audit_cut AS cut
+                       WHERE cut.tenant_id = ends.tenant_id AND cut.first_seq > ends.last_seq) LIMIT 1', child) INTO lost;
+  IF lost IS NOT NULL THEN
+    RAISE EXCEPTION 'no cut attests what tenant % would lose', lost;
+  END IF;
+  EXECUTE format('DROP TABLE belfry.%I', child);
 END
 $function$
 ;
@@ -250,7 +285,7 @@ CREATE OR REPLACE FUNCTION belfry.job_limited(job belfry.job)
  RETURNS boolean
  LANGUAGE sql
  STABLE
-RETURN (belfry.job_limits_itself(job) OR (EXISTS (SELECT FROM belfry.tenant t WHERE ((t.id = (job_limited.job).tenant_id) AND (t.run_limit IS NOT NULL)))) OR (EXISTS (SELECT FROM belfry.queue_pause p WHERE (p.tenant_id = (job_limited.job).tenant_id))) OR (EXISTS (SELECT FROM belfry.pool p WHERE ((p.tenant_id = (job_limited.job).tenant_id) AND (p.host = (job_limited.job).target_host)))))
+RETURN (belfry.job_limits_itself(job) OR (EXISTS (SELECT FROM belfry.tenant t WHERE ((t.id = (job_limited.job).tenant_id) AND ((t.run_limit IS NOT NULL) OR (t.run_cap IS NOT NULL) OR (t.start_rate IS NOT NULL))))) OR (EXISTS (SELECT FROM belfry.queue_pause p WHERE (p.tenant_id = (job_limited.job).tenant_id))) OR (EXISTS (SELECT FROM belfry.pool p WHERE ((p.tenant_id = (job_limited.job).tenant_id) AND (p.host = (job_limited.job).target_host)))))
 ;
 
 CREATE OR REPLACE FUNCTION belfry.job_limits_itself(job belfry.job)
@@ -294,6 +329,34 @@ BEGIN
     shards := array_append(shards, (-2)::smallint);
   END IF;
   RETURN shards;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION belfry.make_audit_partition(month date)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  child text := 'audit_log_' || to_char(month, 'YYYYMM');
+BEGIN
+  IF month <> date_trunc('month', month)::date THEN
+    RAISE EXCEPTION 'give the first day of a month, not %', month;
+  END IF;
+  IF to_regclass('belfry.' || child) IS NOT NULL THEN
+    RETURN;
+  END IF;
+  PERFORM pg_advisory_xact_lock(hashtextextended('belfry.audit_partitions', 0));
+  IF to_regclass('belfry.' || child) IS NOT NULL THEN
+    RETURN;
+  END IF;
+  EXECUTE format('CREATE TABLE belfry.%I (LIKE belfry.audit_log INCLUDING ALL)', child);
+  EXECUTE format('ALTER TABLE belfry.audit_log ATTACH PARTITION belfry.%I FOR VALUES FROM (%L) TO (%L)', child,
+    month::timestamptz, (month + interval '1 month')::timestamptz);
+  PERFORM belfry.guard_partition(('belfry.' || quote_ident(child))::regclass);
 END
 $function$
 ;
@@ -369,6 +432,13 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION belfry.new_id()
+ RETURNS uuid
+ LANGUAGE sql
+ PARALLEL SAFE
+RETURN (((("left"(replace((belfry.uuid_floor(date_trunc('milliseconds'::text, belfry.now())))::text, '-'::text, ''::text), 12) || '7'::text) || lpad(to_hex(((((EXTRACT(microseconds FROM belfry.now()))::integer % 1000) * 4096) / 1000)), 3, '0'::text)) || "right"(replace((gen_random_uuid())::text, '-'::text, ''::text), 16)))::uuid
+;
+
 CREATE OR REPLACE FUNCTION belfry.note_workflow_run_end()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -385,6 +455,23 @@ CREATE OR REPLACE FUNCTION belfry.now()
  LANGUAGE sql
  STABLE PARALLEL SAFE
 RETURN now()
+;
+
+CREATE OR REPLACE FUNCTION belfry.old_audit_months(kept_from timestamp with time zone)
+ RETURNS SETOF date
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+  SELECT month FROM (
+    SELECT to_date(right(child.relname, 6), 'YYYYMM') AS month
+    FROM pg_inherits
+    JOIN pg_class AS child ON child.oid = inhrelid
+    WHERE inhparent = 'belfry.audit_log'::regclass AND child.relname ~ '^audit_log_[0-9]{6}$'
+  ) AS made
+  WHERE (month + interval '1 month')::timestamptz <= kept_from ORDER BY month
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION belfry.prune_default(first_kept date, most integer)
@@ -540,6 +627,7 @@ END
 ;
 
 GRANT EXECUTE ON FUNCTION belfry.claimed_details(uuid,uuid[]) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.drop_audit_partition(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.drop_partitions(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.end_of(uuid) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.ends_of(uuid[]) TO belfry_engine;
@@ -553,10 +641,13 @@ GRANT EXECUTE ON FUNCTION belfry.job_limited(belfry.job) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.job_limits_itself(belfry.job) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.key_hash(jsonb,text) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.let_followers_go(uuid[],text) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.make_audit_partition(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.make_partitions(date) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.missing_days(date,integer,date,integer) TO belfry_engine;
+GRANT EXECUTE ON FUNCTION belfry.new_id() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.note_workflow_run_end() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.now() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION belfry.old_audit_months(timestamp with time zone) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.prune_default(date,integer) TO belfry_engine;
 GRANT EXECUTE ON FUNCTION belfry.read_limits() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION belfry.request_regate(uuid) TO PUBLIC;
@@ -583,15 +674,20 @@ CREATE TABLE belfry.api_key (
   revoked_at timestamp with time zone,
   last_used_at timestamp with time zone,
   queues text[],
+  owner_kind text,
+  owner_id uuid,
   CONSTRAINT api_key_pkey PRIMARY KEY (id),
   CONSTRAINT api_key_prefix_key UNIQUE (prefix),
   CONSTRAINT api_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
   CONSTRAINT api_key_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT api_key_owner CHECK (((owner_kind IS NULL) = (owner_id IS NULL))),
+  CONSTRAINT api_key_owner_kind_check CHECK ((owner_kind = ANY (ARRAY['person'::text, 'service_account'::text]))),
   CONSTRAINT api_key_queues_check CHECK ((cardinality(queues) > 0)),
   CONSTRAINT api_key_scopes_check CHECK (((cardinality(scopes) > 0) AND (scopes <@ ARRAY['read'::text, 'enqueue'::text, 'operate'::text, 'admin'::text, 'platform'::text, 'worker'::text]))),
   CONSTRAINT api_key_secret_hash_check CHECK ((length(secret_hash) = 32))
 );
 CREATE INDEX api_key_list ON belfry.api_key USING btree (tenant_id, id);
+CREATE INDEX api_key_owned ON belfry.api_key USING btree (tenant_id, owner_id) WHERE (owner_id IS NOT NULL);
 CREATE UNIQUE INDEX api_key_name ON belfry.api_key USING btree (tenant_id, name) WHERE (revoked_at IS NULL);
 ALTER TABLE belfry.api_key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY app_insert ON belfry.api_key FOR INSERT TO belfry_app WITH CHECK (((tenant_id = belfry.tenant_id()) AND (NOT ('platform'::text = ANY (scopes)))));
@@ -622,6 +718,7 @@ CREATE TABLE belfry.attempt (
   response_truncated boolean NOT NULL DEFAULT false,
   result jsonb,
   ended_in bigint DEFAULT ((pg_current_xact_id())::text)::bigint,
+  response_headers jsonb,
   CONSTRAINT attempt_pkey PRIMARY KEY (run_id, number),
   CONSTRAINT attempt_check CHECK (((run_state IS NULL) <> (retry_at IS NULL))),
   CONSTRAINT attempt_expired_number CHECK (((outcome <> 'expired'::text) OR (number = 0))),
@@ -641,6 +738,168 @@ GRANT INSERT, SELECT ON belfry.attempt TO belfry_engine;
 CREATE TABLE belfry.attempt_default PARTITION OF belfry.attempt DEFAULT;
 ALTER TABLE belfry.attempt_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY owner ON belfry.attempt_default TO CURRENT_USER USING (true) WITH CHECK (true);
+
+CREATE TABLE belfry.audit_checkpoint (
+  tenant_id uuid NOT NULL,
+  size bigint NOT NULL,
+  head bytea NOT NULL,
+  at timestamp with time zone NOT NULL,
+  key_id text NOT NULL,
+  signature bytea NOT NULL,
+  CONSTRAINT audit_checkpoint_pkey PRIMARY KEY (tenant_id, size),
+  CONSTRAINT audit_checkpoint_at_check CHECK ((at = date_trunc('milliseconds'::text, at))),
+  CONSTRAINT audit_checkpoint_head_check CHECK ((length(head) = 32)),
+  CONSTRAINT audit_checkpoint_signature_check CHECK ((length(signature) = 64))
+);
+ALTER TABLE belfry.audit_checkpoint ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app_select ON belfry.audit_checkpoint FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.audit_checkpoint TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.audit_checkpoint TO belfry_engine;
+GRANT SELECT ON belfry.audit_checkpoint TO belfry_app;
+
+CREATE TABLE belfry.audit_cut (
+  tenant_id uuid NOT NULL,
+  first_seq bigint NOT NULL,
+  previous_hash bytea NOT NULL,
+  at timestamp with time zone NOT NULL,
+  key_id text NOT NULL,
+  signature bytea NOT NULL,
+  CONSTRAINT audit_cut_pkey PRIMARY KEY (tenant_id, first_seq),
+  CONSTRAINT audit_cut_at_check CHECK ((at = date_trunc('milliseconds'::text, at))),
+  CONSTRAINT audit_cut_previous_hash_check CHECK ((length(previous_hash) = 32)),
+  CONSTRAINT audit_cut_signature_check CHECK ((length(signature) = 64))
+);
+ALTER TABLE belfry.audit_cut ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app_select ON belfry.audit_cut FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.audit_cut TO belfry_engine USING (true) WITH CHECK (true);
+CREATE POLICY owner ON belfry.audit_cut FOR SELECT TO CURRENT_USER USING (true);
+GRANT INSERT, SELECT ON belfry.audit_cut TO belfry_engine;
+GRANT SELECT ON belfry.audit_cut TO belfry_app;
+
+CREATE TABLE belfry.audit_export (
+  sink text NOT NULL,
+  tenant_id uuid NOT NULL,
+  seq bigint NOT NULL,
+  CONSTRAINT audit_export_pkey PRIMARY KEY (sink, tenant_id)
+) WITH (fillfactor=50);
+ALTER TABLE belfry.audit_export ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app_select ON belfry.audit_export FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.audit_export TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT, UPDATE ON belfry.audit_export TO belfry_engine;
+GRANT SELECT ON belfry.audit_export TO belfry_app;
+
+CREATE TABLE belfry.audit_head (
+  tenant_id uuid NOT NULL,
+  size bigint NOT NULL DEFAULT 0,
+  hash bytea NOT NULL DEFAULT decode(repeat('00'::text, 32), 'hex'::text),
+  sealed_at timestamp with time zone NOT NULL DEFAULT '-infinity'::timestamp with time zone,
+  signed_size bigint NOT NULL DEFAULT 0,
+  signed_at timestamp with time zone NOT NULL DEFAULT '-infinity'::timestamp with time zone,
+  CONSTRAINT audit_head_pkey PRIMARY KEY (tenant_id)
+) WITH (fillfactor=50);
+ALTER TABLE belfry.audit_head ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app_select ON belfry.audit_head FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.audit_head TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT, UPDATE ON belfry.audit_head TO belfry_engine;
+GRANT SELECT ON belfry.audit_head TO belfry_app;
+
+CREATE TABLE belfry.audit_inbox (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL DEFAULT belfry.new_id(),
+  at timestamp with time zone NOT NULL DEFAULT date_trunc('milliseconds'::text, belfry.now()),
+  action text NOT NULL,
+  outcome text NOT NULL DEFAULT 'done'::text,
+  code text,
+  actor_kind text NOT NULL,
+  actor_id uuid,
+  actor_name text NOT NULL,
+  key_id uuid,
+  address text,
+  request_id text,
+  claimed_at timestamp with time zone,
+  subject_kind text NOT NULL,
+  subject_id text,
+  subject_name text,
+  details jsonb NOT NULL DEFAULT '{}'::jsonb,
+  CONSTRAINT audit_inbox_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT audit_inbox_action_check CHECK ((length(action) <= 64)),
+  CONSTRAINT audit_inbox_actor_kind_check CHECK ((actor_kind = ANY (ARRAY['key'::text, 'person'::text, 'service_account'::text, 'system'::text]))),
+  CONSTRAINT audit_inbox_actor_name_check CHECK ((length(actor_name) <= 256)),
+  CONSTRAINT audit_inbox_address_check CHECK ((length(address) <= 64)),
+  CONSTRAINT audit_inbox_check CHECK (((outcome = 'refused'::text) = (code IS NOT NULL))),
+  CONSTRAINT audit_inbox_claimed_at_check CHECK ((claimed_at = date_trunc('milliseconds'::text, claimed_at))),
+  CONSTRAINT audit_inbox_code_check CHECK ((length(code) <= 64)),
+  CONSTRAINT audit_inbox_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text]))),
+  CONSTRAINT audit_inbox_request_id_check CHECK ((length(request_id) <= 128)),
+  CONSTRAINT audit_inbox_subject_id_check CHECK ((length(subject_id) <= 256)),
+  CONSTRAINT audit_inbox_subject_kind_check CHECK ((length(subject_kind) <= 64)),
+  CONSTRAINT audit_inbox_subject_name_check CHECK ((length(subject_name) <= 256))
+);
+CREATE INDEX audit_inbox_order ON belfry.audit_inbox USING btree (id);
+ALTER TABLE belfry.audit_inbox ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app_insert ON belfry.audit_inbox FOR INSERT TO belfry_app WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY app_select ON belfry.audit_inbox FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.audit_inbox TO belfry_engine USING (true) WITH CHECK (true);
+CREATE POLICY platform_insert ON belfry.audit_inbox FOR INSERT TO belfry_platform WITH CHECK (true);
+GRANT DELETE, SELECT ON belfry.audit_inbox TO belfry_engine;
+GRANT SELECT ON belfry.audit_inbox TO belfry_app;
+GRANT INSERT (tenant_id, action, outcome, code, actor_kind, actor_id, actor_name, key_id, address, request_id, claimed_at, subject_kind, subject_id, subject_name, details) ON belfry.audit_inbox TO belfry_app;
+GRANT INSERT (tenant_id, action, outcome, code, actor_kind, actor_id, actor_name, key_id, address, request_id, claimed_at, subject_kind, subject_id, subject_name, details) ON belfry.audit_inbox TO belfry_engine;
+GRANT INSERT (tenant_id, action, outcome, code, actor_kind, actor_id, actor_name, key_id, address, request_id, claimed_at, subject_kind, subject_id, subject_name, details) ON belfry.audit_inbox TO belfry_platform;
+
+CREATE TABLE belfry.audit_key (
+  key_id text NOT NULL,
+  public_key bytea NOT NULL,
+  first_used_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT audit_key_pkey PRIMARY KEY (key_id),
+  CONSTRAINT audit_key_public_key_check CHECK ((length(public_key) = 32))
+);
+GRANT INSERT, SELECT ON belfry.audit_key TO belfry_engine;
+GRANT SELECT ON belfry.audit_key TO belfry_app;
+
+CREATE TABLE belfry.audit_log (
+  tenant_id uuid NOT NULL,
+  seq bigint NOT NULL,
+  sealed_at timestamp with time zone NOT NULL,
+  id uuid NOT NULL,
+  at timestamp with time zone NOT NULL,
+  action text NOT NULL,
+  outcome text NOT NULL,
+  code text,
+  actor_kind text NOT NULL,
+  actor_id uuid,
+  actor_name text NOT NULL,
+  key_id uuid,
+  address text,
+  request_id text,
+  claimed_at timestamp with time zone,
+  subject_kind text NOT NULL,
+  subject_id text,
+  subject_name text,
+  details jsonb NOT NULL,
+  previous_hash bytea NOT NULL,
+  hash bytea NOT NULL,
+  CONSTRAINT audit_log_pkey PRIMARY KEY (tenant_id, seq, sealed_at),
+  CONSTRAINT audit_log_at_check CHECK ((at = date_trunc('milliseconds'::text, at))),
+  CONSTRAINT audit_log_hash_check CHECK ((length(hash) = 32)),
+  CONSTRAINT audit_log_previous_hash_check CHECK ((length(previous_hash) = 32)),
+  CONSTRAINT audit_log_sealed_at_check CHECK ((sealed_at = date_trunc('milliseconds'::text, sealed_at))),
+  CONSTRAINT audit_log_seq_check CHECK ((seq > 0))
+) PARTITION BY RANGE (sealed_at);
+CREATE INDEX audit_log_list ON ONLY belfry.audit_log USING btree (tenant_id, id);
+ALTER TABLE belfry.audit_log ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app_select ON belfry.audit_log FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.audit_log TO belfry_engine USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT ON belfry.audit_log TO belfry_engine;
+GRANT SELECT ON belfry.audit_log TO belfry_app;
+
+CREATE TABLE belfry.audit_log_202611 PARTITION OF belfry.audit_log FOR VALUES FROM ('2026-11-01 00:00:00+00') TO ('2026-12-01 00:00:00+00');
+ALTER TABLE belfry.audit_log_202611 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY owner ON belfry.audit_log_202611 TO CURRENT_USER USING (true) WITH CHECK (true);
+
+CREATE TABLE belfry.audit_log_202612 PARTITION OF belfry.audit_log FOR VALUES FROM ('2026-12-01 00:00:00+00') TO ('2027-01-01 00:00:00+00');
+ALTER TABLE belfry.audit_log_202612 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY owner ON belfry.audit_log_202612 TO CURRENT_USER USING (true) WITH CHECK (true);
 
 CREATE TABLE belfry.backfill (
   id uuid NOT NULL,
@@ -737,6 +996,33 @@ CREATE POLICY engine ON belfry.calendar TO belfry_engine USING (true);
 GRANT INSERT, SELECT, UPDATE ON belfry.calendar TO belfry_app;
 GRANT SELECT ON belfry.calendar TO belfry_engine;
 
+CREATE TABLE belfry.callback (
+  tenant_id uuid NOT NULL,
+  run_id uuid NOT NULL,
+  lease_epoch bigint NOT NULL,
+  token_hash bytea NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  accepted_at timestamp with time zone,
+  report_by timestamp with time zone,
+  heartbeat_ms integer,
+  heard_at timestamp with time zone,
+  due_at timestamp with time zone,
+  CONSTRAINT callback_pkey PRIMARY KEY (tenant_id, run_id, lease_epoch),
+  CONSTRAINT callback_check CHECK (((accepted_at IS NULL) = (report_by IS NULL))),
+  CONSTRAINT callback_heartbeat_ms_check CHECK ((heartbeat_ms > 0)),
+  CONSTRAINT callback_token_hash_check CHECK ((length(token_hash) = 32))
+);
+CREATE INDEX callback_due ON belfry.callback USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX callback_old ON belfry.callback USING btree (created_at);
+CREATE INDEX callback_parked ON belfry.callback USING btree (tenant_id, accepted_at) WHERE (due_at IS NOT NULL);
+CREATE UNIQUE INDEX callback_token ON belfry.callback USING btree (token_hash);
+ALTER TABLE belfry.callback ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.callback FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.callback TO belfry_engine USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.callback TO belfry_engine;
+GRANT SELECT (tenant_id, run_id, lease_epoch, accepted_at, report_by, heartbeat_ms, heard_at, due_at) ON belfry.callback TO belfry_app;
+GRANT UPDATE (accepted_at, report_by, heartbeat_ms, heard_at, due_at) ON belfry.callback TO belfry_engine;
+
 CREATE TABLE belfry.cancel_note (
   run_id uuid NOT NULL,
   tenant_id uuid NOT NULL,
@@ -767,6 +1053,29 @@ CREATE POLICY platform ON belfry.claim FOR SELECT TO belfry_platform USING (true
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.claim TO belfry_engine;
 GRANT SELECT ON belfry.claim TO belfry_app;
 GRANT SELECT (session_id, run_ids) ON belfry.claim TO belfry_platform;
+
+CREATE TABLE belfry.container_policy (
+  tenant_id uuid NOT NULL,
+  images text[],
+  digests_required boolean,
+  egress text[],
+  max_memory_mb integer,
+  max_cpu_millis integer,
+  max_pids integer,
+  set_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT container_policy_pkey PRIMARY KEY (tenant_id),
+  CONSTRAINT container_policy_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT container_policy_egress_check CHECK ((cardinality(egress) <= 1000)),
+  CONSTRAINT container_policy_images_check CHECK ((cardinality(images) <= 1000)),
+  CONSTRAINT container_policy_max_cpu_millis_check CHECK ((max_cpu_millis > 0)),
+  CONSTRAINT container_policy_max_memory_mb_check CHECK ((max_memory_mb > 0)),
+  CONSTRAINT container_policy_max_pids_check CHECK ((max_pids > 0))
+);
+ALTER TABLE belfry.container_policy ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.container_policy FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY platform ON belfry.container_policy TO belfry_platform USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.container_policy TO belfry_platform;
+GRANT SELECT ON belfry.container_policy TO belfry_app;
 
 CREATE TABLE belfry.dead_letter (
   run_id uuid NOT NULL,
@@ -1043,8 +1352,8 @@ CREATE TABLE belfry.job (
   CONSTRAINT job_pkey PRIMARY KEY (id),
   CONSTRAINT job_attempt_timeout_ms_check CHECK ((attempt_timeout_ms > 0)),
   CONSTRAINT job_check CHECK (((paused_at IS NULL) = (paused_reason IS NULL))),
-  CONSTRAINT job_handler_check CHECK ((split_part(handler, ':'::text, 1) = ANY (ARRAY['http'::text, 'function'::text]))),
-  CONSTRAINT job_handler_tenant CHECK (((handler = 'http'::text) OR starts_with(handler, (('function:'::text || (tenant_id)::text) || ':'::text)))),
+  CONSTRAINT job_handler_check CHECK ((split_part(handler, ':'::text, 1) = ANY (ARRAY['http'::text, 'function'::text, 'container'::text, 'lambda'::text]))),
+  CONSTRAINT job_handler_tenant CHECK (((handler = ANY (ARRAY['http'::text, 'container'::text, 'lambda'::text])) OR starts_with(handler, (('function:'::text || (tenant_id)::text) || ':'::text)))),
   CONSTRAINT job_name_check CHECK (((length(name) >= 1) AND (length(name) <=
 CASE
     WHEN (workflow_id IS NULL) THEN 128
@@ -1080,6 +1389,51 @@ CREATE POLICY app ON belfry.job_version TO belfry_app USING ((tenant_id = belfry
 CREATE POLICY engine ON belfry.job_version TO belfry_engine USING (true);
 GRANT INSERT, SELECT ON belfry.job_version TO belfry_app;
 GRANT SELECT ON belfry.job_version TO belfry_engine;
+
+CREATE TABLE belfry.member (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  email text NOT NULL,
+  name text NOT NULL,
+  role text NOT NULL,
+  role_from text NOT NULL DEFAULT 'members'::text,
+  state text NOT NULL,
+  password_hash text,
+  issuer text,
+  subject text,
+  invite_prefix text,
+  invite_hash bytea,
+  invite_ends_at timestamp with time zone,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  last_sign_in_at timestamp with time zone,
+  CONSTRAINT member_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT member_email UNIQUE (tenant_id, email),
+  CONSTRAINT member_invite_prefix_key UNIQUE (invite_prefix),
+  CONSTRAINT member_subject UNIQUE (tenant_id, issuer, subject),
+  CONSTRAINT member_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT member_check CHECK (((issuer IS NULL) = (subject IS NULL))),
+  CONSTRAINT member_check1 CHECK ((((invite_prefix IS NULL) = (invite_hash IS NULL)) AND ((invite_hash IS NULL) = (invite_ends_at IS NULL)))),
+  CONSTRAINT member_email_check CHECK ((((length(email) >= 3) AND (length(email) <= 254)) AND (email = lower(email)))),
+  CONSTRAINT member_invite_hash_check CHECK ((length(invite_hash) = 32)),
+  CONSTRAINT member_invite_prefix_check CHECK ((length(invite_prefix) = 12)),
+  CONSTRAINT member_issuer_check CHECK (((length(issuer) >= 1) AND (length(issuer) <= 1000))),
+  CONSTRAINT member_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT member_password_hash_check CHECK (((length(password_hash) >= 1) AND (length(password_hash) <= 500))),
+  CONSTRAINT member_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'operator'::text, 'developer'::text, 'viewer'::text, 'auditor'::text]))),
+  CONSTRAINT member_role_from_check CHECK ((role_from = ANY (ARRAY['members'::text, 'issuer'::text]))),
+  CONSTRAINT member_state_check CHECK ((state = ANY (ARRAY['invited'::text, 'active'::text, 'disabled'::text]))),
+  CONSTRAINT member_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 255)))
+);
+CREATE INDEX member_by_email ON belfry.member USING btree (email);
+ALTER TABLE belfry.member ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.member TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY platform ON belfry.member TO belfry_platform USING (true) WITH CHECK (true);
+GRANT DELETE ON belfry.member TO belfry_app;
+GRANT INSERT, SELECT ON belfry.member TO belfry_platform;
+GRANT INSERT (tenant_id, id, email, name, role, state, invite_prefix, invite_hash, invite_ends_at) ON belfry.member TO belfry_app;
+GRANT SELECT (tenant_id, id, email, name, role, role_from, state, issuer, subject, invite_ends_at, created_at, last_sign_in_at) ON belfry.member TO belfry_app;
+GRANT UPDATE (name, role, role_from, state, invite_prefix, invite_hash, invite_ends_at) ON belfry.member TO belfry_app;
+GRANT UPDATE (name, role, role_from, state, password_hash, issuer, subject, invite_prefix, invite_hash, invite_ends_at, last_sign_in_at) ON belfry.member TO belfry_platform;
 
 CREATE TABLE belfry.migration (
   id integer NOT NULL,
@@ -1150,6 +1504,40 @@ CREATE TABLE belfry.outgoing_position (
 ) WITH (fillfactor=50);
 GRANT INSERT, SELECT, UPDATE ON belfry.outgoing_position TO belfry_engine;
 
+CREATE TABLE belfry.person_session (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  member_id uuid NOT NULL,
+  prefix text NOT NULL,
+  secret_hash bytea NOT NULL,
+  method text NOT NULL,
+  address text NOT NULL,
+  user_agent text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  last_seen_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  idle interval NOT NULL,
+  ends_at timestamp with time zone NOT NULL,
+  ended_at timestamp with time zone,
+  CONSTRAINT person_session_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT person_session_prefix_key UNIQUE (prefix),
+  CONSTRAINT person_session_tenant_id_member_id_fkey FOREIGN KEY (tenant_id, member_id) REFERENCES belfry.member(tenant_id, id) ON DELETE CASCADE,
+  CONSTRAINT person_session_address_check CHECK ((length(address) <= 64)),
+  CONSTRAINT person_session_idle_check CHECK ((idle > '00:00:00'::interval)),
+  CONSTRAINT person_session_method_check CHECK ((method = ANY (ARRAY['password'::text, 'invite'::text, 'oidc'::text]))),
+  CONSTRAINT person_session_prefix_check CHECK ((length(prefix) = 12)),
+  CONSTRAINT person_session_secret_hash_check CHECK ((length(secret_hash) = 32)),
+  CONSTRAINT person_session_user_agent_check CHECK ((length(user_agent) <= 256))
+);
+CREATE INDEX person_session_of_member ON belfry.person_session USING btree (tenant_id, member_id, id);
+CREATE UNIQUE INDEX person_session_id ON belfry.person_session USING btree (id);
+ALTER TABLE belfry.person_session ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.person_session TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY platform ON belfry.person_session TO belfry_platform USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT ON belfry.person_session TO belfry_platform;
+GRANT SELECT (tenant_id, id, member_id, method, address, user_agent, created_at, last_seen_at, idle, ends_at, ended_at) ON belfry.person_session TO belfry_app;
+GRANT UPDATE (ended_at) ON belfry.person_session TO belfry_app;
+GRANT UPDATE (last_seen_at, ended_at) ON belfry.person_session TO belfry_platform;
+
 CREATE TABLE belfry.pool (
   id uuid NOT NULL,
   tenant_id uuid NOT NULL,
@@ -1217,6 +1605,19 @@ CREATE TABLE belfry.queue_progress (
   CONSTRAINT queue_progress_pkey PRIMARY KEY (queue)
 ) WITH (fillfactor=50);
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.queue_progress TO belfry_engine;
+
+CREATE TABLE belfry.quota_bucket (
+  tenant_id uuid NOT NULL,
+  quota text NOT NULL,
+  tokens double precision NOT NULL,
+  taken double precision NOT NULL,
+  counted_at timestamp with time zone NOT NULL,
+  CONSTRAINT quota_bucket_pkey PRIMARY KEY (tenant_id, quota),
+  CONSTRAINT quota_bucket_quota_check CHECK (((length(quota) >= 1) AND (length(quota) <= 64)))
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000);
+ALTER TABLE belfry.quota_bucket ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.quota_bucket TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+GRANT INSERT, SELECT, UPDATE ON belfry.quota_bucket TO belfry_app;
 
 CREATE TABLE belfry.ready (
   run_id uuid NOT NULL,
@@ -1483,6 +1884,95 @@ CREATE TABLE belfry.scheduler_node (
 GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.scheduler_node TO belfry_engine;
 GRANT SELECT ON belfry.scheduler_node TO belfry_platform;
 
+CREATE TABLE belfry.secret (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  name text NOT NULL,
+  description text NOT NULL DEFAULT ''::text,
+  version integer NOT NULL DEFAULT 1,
+  revision integer NOT NULL DEFAULT 1,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT secret_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT secret_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT secret_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT secret_version_check CHECK ((version > 0))
+);
+CREATE UNIQUE INDEX secret_name ON belfry.secret USING btree (tenant_id, name);
+ALTER TABLE belfry.secret ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.secret TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.secret FOR SELECT TO belfry_engine USING (true);
+GRANT DELETE, INSERT, SELECT ON belfry.secret TO belfry_app;
+GRANT SELECT (tenant_id, id, name, version) ON belfry.secret TO belfry_engine;
+GRANT UPDATE (description, version, revision, updated_at) ON belfry.secret TO belfry_app;
+
+CREATE TABLE belfry.secret_grant (
+  tenant_id uuid NOT NULL,
+  secret_id uuid NOT NULL,
+  grantee_kind text NOT NULL,
+  grantee_id uuid NOT NULL,
+  targets text[],
+  created_by text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT secret_grant_pkey PRIMARY KEY (tenant_id, secret_id, grantee_kind, grantee_id),
+  CONSTRAINT secret_grant_tenant_id_secret_id_fkey FOREIGN KEY (tenant_id, secret_id) REFERENCES belfry.secret(tenant_id, id) ON DELETE CASCADE,
+  CONSTRAINT secret_grant_grantee_kind_check CHECK ((grantee_kind = ANY (ARRAY['job'::text, 'workflow'::text, 'service_account'::text])))
+);
+CREATE INDEX secret_grant_grantee ON belfry.secret_grant USING btree (tenant_id, grantee_id);
+ALTER TABLE belfry.secret_grant ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.secret_grant TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.secret_grant FOR SELECT TO belfry_engine USING (true);
+GRANT DELETE, INSERT, SELECT ON belfry.secret_grant TO belfry_app;
+GRANT SELECT ON belfry.secret_grant TO belfry_engine;
+GRANT UPDATE (targets, created_by, created_at) ON belfry.secret_grant TO belfry_app;
+
+CREATE TABLE belfry.secret_version (
+  tenant_id uuid NOT NULL,
+  secret_id uuid NOT NULL,
+  version integer NOT NULL,
+  sealed bytea NOT NULL,
+  created_by text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT secret_version_pkey PRIMARY KEY (tenant_id, secret_id, version),
+  CONSTRAINT secret_version_tenant_id_secret_id_fkey FOREIGN KEY (tenant_id, secret_id) REFERENCES belfry.secret(tenant_id, id) ON DELETE CASCADE,
+  CONSTRAINT secret_version_sealed_check CHECK ((length(sealed) > 28)),
+  CONSTRAINT secret_version_version_check CHECK ((version > 0))
+);
+ALTER TABLE belfry.secret_version ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.secret_version TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.secret_version FOR SELECT TO belfry_engine USING (true);
+GRANT DELETE, INSERT ON belfry.secret_version TO belfry_app;
+GRANT SELECT (tenant_id, secret_id, version, created_by, created_at) ON belfry.secret_version TO belfry_app;
+GRANT SELECT (tenant_id, secret_id, version, sealed) ON belfry.secret_version TO belfry_engine;
+
+CREATE TABLE belfry.service_account (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  name text NOT NULL,
+  description text NOT NULL DEFAULT ''::text,
+  role text NOT NULL,
+  queues text[],
+  version integer NOT NULL DEFAULT 1,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  updated_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  disabled_at timestamp with time zone,
+  CONSTRAINT service_account_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT service_account_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT service_account_description_check CHECK ((length(description) <= 1024)),
+  CONSTRAINT service_account_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT service_account_queues_check CHECK ((cardinality(queues) > 0)),
+  CONSTRAINT service_account_role_check CHECK ((role = ANY (ARRAY['admin'::text, 'operator'::text, 'developer'::text, 'viewer'::text, 'auditor'::text, 'worker'::text])))
+);
+CREATE UNIQUE INDEX service_account_name ON belfry.service_account USING btree (tenant_id, name);
+ALTER TABLE belfry.service_account ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.service_account TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.service_account FOR SELECT TO belfry_engine USING (true);
+CREATE POLICY platform ON belfry.service_account FOR SELECT TO belfry_platform USING (true);
+GRANT INSERT, SELECT ON belfry.service_account TO belfry_app;
+GRANT SELECT ON belfry.service_account TO belfry_engine;
+GRANT SELECT ON belfry.service_account TO belfry_platform;
+GRANT UPDATE (description, role, queues, version, updated_at, disabled_at) ON belfry.service_account TO belfry_app;
+
 CREATE TABLE belfry.session (
   id uuid NOT NULL,
   host text NOT NULL,
@@ -1596,10 +2086,16 @@ CREATE TABLE belfry.tenant (
   weight real NOT NULL DEFAULT 1,
   created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
   run_limit integer,
+  run_cap integer,
+  start_rate integer,
+  aws_external_id text NOT NULL DEFAULT ('belfry-'::text || gen_random_uuid()),
   CONSTRAINT tenant_pkey PRIMARY KEY (id),
+  CONSTRAINT tenant_aws_external_id_key UNIQUE (aws_external_id),
   CONSTRAINT tenant_name_key UNIQUE (name),
   CONSTRAINT tenant_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  CONSTRAINT tenant_run_cap_check CHECK (((run_cap >= 1) AND (run_cap <= 10000))),
   CONSTRAINT tenant_run_limit_check CHECK (((run_limit >= 1) AND (run_limit <= 10000))),
+  CONSTRAINT tenant_start_rate_check CHECK (((start_rate >= 1) AND (start_rate <= 1000000))),
   CONSTRAINT tenant_weight_check CHECK ((weight > (0)::double precision))
 );
 ALTER TABLE belfry.tenant ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -1608,8 +2104,45 @@ CREATE POLICY engine ON belfry.tenant TO belfry_engine USING (true);
 CREATE POLICY platform ON belfry.tenant TO belfry_platform USING (true) WITH CHECK (true);
 GRANT INSERT, SELECT ON belfry.tenant TO belfry_platform;
 GRANT SELECT ON belfry.tenant TO belfry_app;
-GRANT SELECT (id, weight, run_limit) ON belfry.tenant TO belfry_engine;
+GRANT SELECT (id, weight, run_limit, run_cap, start_rate, aws_external_id) ON belfry.tenant TO belfry_engine;
+GRANT UPDATE (run_cap, start_rate) ON belfry.tenant TO belfry_platform;
 GRANT UPDATE (run_limit) ON belfry.tenant TO belfry_app;
+
+CREATE TABLE belfry.tenant_key (
+  tenant_id uuid NOT NULL,
+  wrapper_id text NOT NULL,
+  wrapped bytea NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  wrapped_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT tenant_key_pkey PRIMARY KEY (tenant_id),
+  CONSTRAINT tenant_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT tenant_key_wrapper_id_check CHECK (((length(wrapper_id) >= 1) AND (length(wrapper_id) <= 2048)))
+);
+CREATE INDEX tenant_key_wrapper ON belfry.tenant_key USING btree (wrapper_id, tenant_id);
+ALTER TABLE belfry.tenant_key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.tenant_key TO belfry_app USING ((tenant_id = belfry.tenant_id())) WITH CHECK ((tenant_id = belfry.tenant_id()));
+CREATE POLICY engine ON belfry.tenant_key FOR SELECT TO belfry_engine USING (true);
+CREATE POLICY platform ON belfry.tenant_key TO belfry_platform USING (true) WITH CHECK (true);
+GRANT INSERT, SELECT ON belfry.tenant_key TO belfry_app;
+GRANT SELECT ON belfry.tenant_key TO belfry_engine;
+GRANT SELECT ON belfry.tenant_key TO belfry_platform;
+GRANT UPDATE (wrapper_id, wrapped, wrapped_at) ON belfry.tenant_key TO belfry_platform;
+
+CREATE TABLE belfry.tenant_quota (
+  tenant_id uuid NOT NULL,
+  quota text NOT NULL,
+  most bigint,
+  set_at timestamp with time zone NOT NULL DEFAULT belfry.now(),
+  CONSTRAINT tenant_quota_pkey PRIMARY KEY (tenant_id, quota),
+  CONSTRAINT tenant_quota_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES belfry.tenant(id),
+  CONSTRAINT tenant_quota_most_check CHECK ((most >= 0)),
+  CONSTRAINT tenant_quota_quota_check CHECK (((length(quota) >= 1) AND (length(quota) <= 64)))
+);
+ALTER TABLE belfry.tenant_quota ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY app ON belfry.tenant_quota FOR SELECT TO belfry_app USING ((tenant_id = belfry.tenant_id()));
+CREATE POLICY platform ON belfry.tenant_quota TO belfry_platform USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON belfry.tenant_quota TO belfry_platform;
+GRANT SELECT ON belfry.tenant_quota TO belfry_app;
 
 CREATE TABLE belfry.timer (
   schedule_id uuid NOT NULL,

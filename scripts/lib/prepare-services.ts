@@ -2,9 +2,10 @@
 // root on Debian or Ubuntu, it says what it installs and does it; elsewhere it only says what a person can
 // type.
 import { accessSync } from 'node:fs'
+import { moto, schemathesis } from '../../test/support/python-tools.ts'
 import { type Service, services } from '../../test/support/services.ts'
 import { fetchKafka } from './fetch-kafka.ts'
-import { fetchMoto } from './fetch-moto.ts'
+import { fetchPythonTool } from './fetch-python-tool.ts'
 import { runStep } from './steps.ts'
 
 function hasApt(): boolean {
@@ -33,7 +34,9 @@ export async function prepareServices(): Promise<readonly Service[]> {
   const packages = [...new Set(missing().flatMap((service) => service.aptPackages))]
   if (packages.length > 0 && hasApt() && process.getuid?.() === 0) await install(packages)
   if (missing().some(({ name }) => name === 'kafka')) await fetchKafka()
-  if (missing().some(({ name }) => name === 'moto')) await fetchMoto()
+  for (const tool of [moto, schemathesis]) {
+    if (missing().some(({ name }) => name === tool.name)) await fetchPythonTool(tool)
+  }
   return missing()
 }
 

@@ -10,6 +10,7 @@ import { type MetricRow, metricTable } from '../../packages/server/src/telemetry
 import { renderCloudEvents } from './cloud-events-page.ts'
 import { renderOpenApi } from './openapi.ts'
 import { renderRunStates } from './run-states-page.ts'
+import { renderPermissions } from './permissions-page.ts'
 import { renderTriggerRules } from './trigger-rules-page.ts'
 
 export type ReferencePage = {
@@ -86,5 +87,6 @@ export const referencePages: readonly ReferencePage[] = [
   { file: 'docs/reference/metrics.md', render: renderMetrics },
   { file: 'docs/reference/run-states.md', render: renderRunStates },
   { file: 'docs/reference/trigger-rules.md', render: renderTriggerRules },
+  { file: 'docs/reference/permissions.md', render: renderPermissions },
   { file: 'docs/reference/openapi.json', render: () => renderOpenApi(packageVersion()) },
 ]

@@ -3,6 +3,7 @@
 // and then, from its insert to its start. Announcer, broker and worker share the machine. `--seconds n`
 // bounds each part, `--slots n` sets how many run at a time. The last line is one JSON object; `ratio` is
 // Kafka ÷ without. Nothing is asserted.
+import { createPostgresCallbackStore } from '../../packages/server/src/postgres/callback-store.ts'
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 import { createKafkaAnnouncements } from '../../packages/server/src/adapters/kafka/kafka-announcements.ts'
@@ -116,6 +117,7 @@ async function measure(bench: Bench, announcements: Announcements | undefined) {
     queue: announced ?? queue,
     hints: announced?.withHints(publishing) ?? publishing,
     store: createPostgresRunStore({ db: bench.db, heartbeats: bench.leases }),
+    callbacks: createPostgresCallbackStore(bench.db),
     handlers: [{ ...testHandler(() => success), execute: async () => (started++, success) }],
     databaseClock: createDatabaseClock(realClock),
     ids: testIds,

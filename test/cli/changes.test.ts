@@ -92,6 +92,26 @@ const changes: Readonly<Record<string, readonly string[]>> = {
   'tenant create': ['billing'],
   'key create': ['new', '--scope', 'read'],
   'key revoke': ['web'],
+  'service-account create': ['new', '--role', 'viewer'],
+  'service-account update': ['robot', '--role', 'worker'],
+  'service-account disable': ['robot'],
+  'service-account enable': ['robot'],
+  'member invite': ['grace@example.com', '--role', 'viewer'],
+  'member invite-again': ['ada@example.com'],
+  'member update': ['ada@example.com', '--role', 'viewer'],
+  'member disable': ['ada@example.com'],
+  'member enable': ['ada@example.com'],
+  'member delete': ['ada@example.com'],
+  'session end': [],
+  'session revoke': ['019ad0c1-7f3e-7c63-9a52-6e4d8c1b2d00'],
+  'quota set': ['billing', 'jobs=5'],
+  'container allow': ['billing', '--max-pids', '32'],
+  'secret set': ['new', '--from-stdin'],
+  'secret grant': ['api-token', '--job', 'report'],
+  'secret revoke': ['api-token', '--job', 'report'],
+  'secret restore': ['api-token', '--to', '1'],
+  'secret delete': ['api-token'],
+  'secret rewrap': [],
 }
 const argvOf = (name: string) => [
   ...name.split(' '),
@@ -192,6 +212,15 @@ describe('keys', () => {
     expect(result.out + result.err).not.toContain('blf_secret_')
     expect(readFileSync(join(home, 'belfry', 'contexts.yaml'), 'utf8')).toContain('blf_secret_')
     rmSync(home, { recursive: true })
+  })
+
+  it('are suggested for a service account with the scope that its role takes', async () => {
+    const suggested = async (role: string) =>
+      /--scope \S+/.exec(
+        (await rig.run(['service-account', 'create', `of-${role}`, '--role', role])).err,
+      )?.[0]
+    expect(await suggested('worker')).toBe('--scope worker')
+    expect(await suggested('developer')).toBe('--scope admin')
   })
 
   it('refuses unknown scopes and none at all', async () => {

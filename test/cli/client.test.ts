@@ -53,13 +53,13 @@ describe('routes', () => {
   it.each(Object.keys(routes) as RouteName[])('%s is asked for by its own method and path', async (name) => {
     const id = nextId()
     await client
-      .request(name, { params: { id, queue: id }, body: bodies[name] } as never)
+      .request(name, { params: { id, queue: id, tenant: id, runId: id }, body: bodies[name] } as never)
       .catch(() => undefined)
     const seen = server.seen[0]
     expect(seen).toMatchObject({
       route: name,
       method: routes[name].method,
-      path: routes[name].path.replace(/:(?:id|queue)/, id),
+      path: routes[name].path.replace(/:(?:id|queue|tenant|runId)/, id),
     })
     expect(seen?.headers['authorization']).toBe(`Bearer ${testKey}`)
     expect(seen?.headers['idempotency-key'] !== undefined).toBe(routes[name].effect === 'create')
@@ -69,8 +69,9 @@ describe('routes', () => {
     server.intercept = () => ({ status: 200, body: { items: [], nextCursor: null } })
     const id = nextId()
     for (const call of callsOfAll(client, id)) await call()
-    // the rest of the worker protocol is spoken by `createWorker` alone
-    const isCalled = (name: string) => !/^worker(?!List$)/.test(name)
+    // the rest of the worker protocol is spoken by `createWorker` alone, callbacks by targets, and a browser
+    // goes to the OpenID provider
+    const isCalled = (name: string) => !/^(worker(?!List$)|callback|oidc)/.test(name)
     const expected = Object.keys(routes).filter(isCalled)
     expect(new Set(server.seen.map((seen) => seen.route))).toEqual(new Set(expected))
     expect(server.seen.find((seen) => seen.route === 'runList')?.query).toEqual({ state: 'failed,running' })

@@ -154,7 +154,7 @@ describe('run logs', () => {
       [
         'Attempt 1: failed after 120 ms, HTTP 500, started 2026-11-29 12:00:01',
         '  error: the target answered 500 (http_status)',
-        '  response, the first 16384 bytes:',
+        '  response, the first 26 bytes:',
         '    line one',
         '    line \\e[31mtwo\\u{9b}2J',
         '  next attempt due 2026-11-29 12:00:30 (in 30s)',

@@ -183,6 +183,7 @@ describeNeeding('system-postgres', 'with psql', (binDir) => {
           DATABASE_URL_FILE: secrets.path('database-url'),
           REDIS_URL_FILE: secrets.path('redis-url'),
           KAFKA_BROKERS: kafka.saslBrokers,
+          BELFRY_SECRET_KEYS_FILE: secrets.path('secret-keys'),
           BELFRY_KAFKA_USERNAME: kafkaUser.name,
           BELFRY_KAFKA_PASSWORD_FILE: secrets.path('kafka-password'),
           BELFRY_LOG_LEVEL: 'trace',

@@ -32,7 +32,7 @@ async function refusal(arena: Arena, under: readonly string[]): Promise<string> 
 describeNeeding('history', 'with the version before', (commit) => {
   test('an upgrade under load loses nothing', { timeout: 480_000 }, async () => {
     const before = takeVersionBefore(commit, harness.defer)
-    const arena = await harness.open({ migrations: before.migrations })
+    const arena = await harness.open({ before })
     for (const name of ['a', 'b']) await arena.start(name, {}, before.under)
     expect(await refusal(arena, [])).toMatch(/schema is older than this Belfry .* Run: belfry server migrate/)
     const client = arena.client()
@@ -40,7 +40,7 @@ describeNeeding('history', 'with the version before', (commit) => {
     const retry = { maxAttempts: 20, baseMs: 200, capMs: 1_000 }
     await client.jobs.create({ name: 'each', handler, retry, attemptTimeoutMs: 20_000 })
     const other = { ...handler, url: `${arena.ledger.url}/work?other` }
-    await client.jobs.create({ name: 'other', handler: other, retry })
+    const { id: otherId } = await client.jobs.create({ name: 'other', handler: other, retry })
     const tasks = [
       { id: 'first', job: 'other' },
       { id: 'second', job: 'other', needs: ['first'] },
@@ -64,10 +64,14 @@ describeNeeding('history', 'with the version before', (commit) => {
 
     // then one process after the other
     await arena.start('c')
+    // what the new one stores, the old ones execute
+    await arena.client('c').jobs.create({ name: 'young', handler: other, retry })
+    await arena.client('c').jobs.update(otherId, { priority: 1 })
     const asked: string[] = []
     for (const name of ['a', 'c']) {
       await begin(name)
-      const ask = () => arena.client(name).runs.create({ job: 'other' })
+      const ask = (_: unknown, index: number) =>
+        arena.client(name).runs.create({ job: index % 2 === 0 ? 'young' : 'other' })
       const runs = await Promise.all(Array.from({ length: 20 }, ask))
       asked.push(...runs.map(({ id }) => id))
     }

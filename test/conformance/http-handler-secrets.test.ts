@@ -47,7 +47,7 @@ test('an answer that cannot be looked into', async () => {
   expect(await answerTo(zipped)).toMatch(/^\[\d+ bytes of Content-Encoding gzip, left out: it may repeat/)
 })
 
-test('a failure that repeats it', async () => {
+test('a failure that repeats it (case log.authz_header)', async () => {
   const location: Behaviour = (response) => {
     response.writeHead(302, { location: `https://example.com/${token}` })
     response.end()
@@ -58,4 +58,11 @@ test('a failure that repeats it', async () => {
     response.end(`bad token ${token}`)
   })
   expect(refused).toBe('bad token ***')
+})
+
+test('a query with a token in it, of a target that does not answer (case log.url_query)', async () => {
+  const job = rig.request({ url: `http://127.0.0.1:1/hook?token=${token}` })
+  const result = await rig.handler.execute(job)
+  expect(result).toMatchObject({ outcome: 'failed' })
+  expect(JSON.stringify(result)).not.toContain(token)
 })

@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { keyRingText } from '../../packages/server/src/domain/key-ring.ts'
+import { randomRing } from '../support/test-vault.ts'
 import { loadConfig } from '../../packages/server/src/config/load.ts'
 
 const deploy = fileURLToPath(new URL('../../deploy/', import.meta.url))
@@ -107,9 +109,10 @@ describe('the compose file', () => {
       const directory = mkdtempSync(join(tmpdir(), 'belfry-compose-'))
       try {
         const values: Record<string, string> = {
-          'database-url': 'postgres://belfry:x@postgres:5432/belfry',
-          'migrate-url': 'postgres://belfry_owner:x@postgres:5432/belfry',
-          'redis-url': 'redis://belfry:x@redis:6379/0',
+          'database-url': 'postgres://belfry:gull-harbour-41-lantern@postgres:5432/belfry',
+          'migrate-url': 'postgres://belfry_owner:gull-harbour-42-lantern@postgres:5432/belfry',
+          'redis-url': 'redis://belfry:gull-harbour-43-lantern@redis:6379/0',
+          'secret-keys': keyRingText(randomRing(1)),
         }
         for (const name of secrets) writeFileSync(join(directory, name), values[name] ?? '')
         const env = Object.fromEntries(

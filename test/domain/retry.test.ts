@@ -1,6 +1,6 @@
 // When a failed attempt may be followed by another: caps, jitter, Retry-After, and no arithmetic accident at
 // any count.
-import { mayRetry, retryCodesOf, retryPolicySchema } from '@belfry/contract'
+import { leastPauseMs, mayRetry, quickRetries, retryCodesOf, retryPolicySchema } from '@belfry/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -38,7 +38,9 @@ describe('exponential backoff', () => {
         const delayMs = retryDelayMs(policy(fields), failures, chance)
         expect(Number.isSafeInteger(delayMs)).toBe(true)
         expect(delayMs).toBeGreaterThanOrEqual(0)
-        expect(delayMs).toBeLessThanOrEqual(fields.capMs)
+        expect(delayMs).toBeLessThanOrEqual(
+          Math.max(fields.capMs, failures > quickRetries ? leastPauseMs : 0),
+        )
       }),
     )
   })
@@ -50,6 +52,13 @@ describe('exponential backoff', () => {
         expect(retryDelayMs(flat, failures + 1, 0)).toBeGreaterThanOrEqual(retryDelayMs(flat, failures, 0))
       }),
     )
+  })
+
+  test('a policy without pauses has some in the long run (case limit.backoff_zero)', () => {
+    const none = policy({ baseMs: 0, jitter: 'none' })
+    expect(
+      [1, quickRetries, quickRetries + 1, 1_000].map((failures) => retryDelayMs(none, failures, 0)),
+    ).toEqual([0, 0, leastPauseMs, leastPauseMs])
   })
 
   test('fixed backoff keeps the base, under the cap', () => {
@@ -76,7 +85,8 @@ describe('a list of delays', () => {
         const delayMs = retryDelayMs(list, failures, chance)
         expect(Number.isSafeInteger(delayMs)).toBe(true)
         expect(delayMs).toBeGreaterThanOrEqual(0)
-        expect(delayMs).toBeLessThanOrEqual(delaysMs[failures - 1] ?? delaysMs.at(-1) ?? -1)
+        const saidMs = delaysMs[failures - 1] ?? delaysMs.at(-1) ?? -1
+        expect(delayMs).toBeLessThanOrEqual(Math.max(saidMs, failures > quickRetries ? leastPauseMs : 0))
       }),
     )
   })

@@ -1,12 +1,8 @@
 // What is masked in what is kept of an attempt, and what is left alone.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  maskKeys,
-  maskKeysInJson,
-  maskSecrets,
-  secretTexts,
-} from '../../packages/server/src/domain/secret-mask.ts'
+import { maskKeys, maskKeysInJson, secretValues } from '../../packages/server/src/domain/secret-mask.ts'
+import { maskText } from '@belfry/contract/stream-mask'
 
 const key = 'bfy_0123456789ab_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789-_AbCdE'
 
@@ -29,13 +25,13 @@ describe('API keys', () => {
 
 describe('secret headers', () => {
   test('show by value, by their parts, and as JSON and URLs write them', () => {
-    const texts = secretTexts({
+    const texts = secretValues({
       Authorization: 'Bearer tok/en="1234567"',
       'X-Api-Key': 'k-1234',
       Cookie: 'session=abcdef123456; theme=dark',
       'Content-Type': 'application/json',
     })
-    const mask = (text: string) => maskSecrets(text, texts)
+    const mask = (text: string) => maskText(text, texts)
     expect(mask('got Bearer tok/en="1234567"')).toBe('got ***')
     expect(mask('token tok/en="1234567" is wrong')).toBe('token *** is wrong')
     expect(mask(JSON.stringify({ auth: 'Bearer tok/en="1234567"' }))).toBe('{"auth":"***"}')
@@ -45,20 +41,20 @@ describe('secret headers', () => {
   })
 
   test('of basic authentication show by the password too', () => {
-    const texts = secretTexts({ authorization: `Basic ${btoa('me:open-sesame')}` })
-    expect(maskSecrets('the password open-sesame of me', texts)).toBe('the password *** of me')
-    expect(secretTexts({ authorization: 'Basic ???' })).toContain('Basic ???')
+    const texts = secretValues({ authorization: `Basic ${btoa('me:open-sesame')}` })
+    expect(maskText('the password open-sesame of me', texts)).toBe('the password *** of me')
+    expect(secretValues({ authorization: 'Basic ???' })).toContain('Basic ???')
   })
 
   test('that are too short to be told from words are left', () => {
-    expect(secretTexts({ token: 'abc' })).toEqual([])
+    expect(secretValues({ token: 'abc' })).toEqual([])
   })
 
   test('are masked where the text was cut inside of one, and only then', () => {
-    const texts = secretTexts({ token: 'correct-horse-battery' })
-    expect(maskSecrets('so: correct-hor', texts, true)).toBe('so: ***')
-    expect(maskSecrets('so: correct-hor', texts)).toBe('so: correct-hor')
-    expect(maskSecrets('so: cor', texts, true)).toBe('so: cor')
+    const texts = secretValues({ token: 'correct-horse-battery' })
+    expect(maskText('so: correct-hor', texts, true)).toBe('so: ***')
+    expect(maskText('so: correct-hor', texts)).toBe('so: correct-hor')
+    expect(maskText('so: cor', texts, true)).toBe('so: cor')
   })
 
   test('never show whole, whatever stands around them and wherever the text is cut', () => {
@@ -70,10 +66,10 @@ describe('secret headers', () => {
     fc.assert(
       fc.property(secret, fc.string(), fc.string(), fc.nat(200), (value, before, after, cutAt) => {
         const trimmed = value.trim()
-        const texts = secretTexts({ 'x-token': value })
+        const texts = secretValues({ 'x-token': value })
         const whole = `${before}${value}${after}`
-        expect(maskSecrets(whole, texts)).not.toContain(trimmed)
-        const cut = maskSecrets(whole.slice(0, cutAt), texts, true)
+        expect(maskText(whole, texts)).not.toContain(trimmed)
+        const cut = maskText(whole.slice(0, cutAt), texts, true)
         expect(cut).not.toContain(trimmed.slice(0, 11))
       }),
     )

@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
+import { isOfPlatform } from '../support/rights.ts'
 import { type JsonSchema, nearlyValid } from '../support/nearly-valid.ts'
 
 const RUNS = 60
@@ -76,7 +77,7 @@ describe('what nearly fits the schema of a route', () => {
     '%s answers, or says what is wrong',
     async (_, route) => {
       const documented = documentedErrors(route) as readonly string[]
-      const key = route.scope === 'platform' ? platformKey : t.adminKey
+      const key = isOfPlatform(route) ? platformKey : t.adminKey
       await fc.assert(
         fc.asyncProperty(sentTo(route), async ({ id, query, body }) => {
           const path = route.path.replace(/:\w+/g, encodeURIComponent(id.toWellFormed()))

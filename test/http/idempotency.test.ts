@@ -106,7 +106,7 @@ it('shows the secret of a new key once, and stores it nowhere', async () => {
   const body = { name: 'deploy', scopes: ['read'] }
   const first = await t.call('POST', '/v1/keys', withKey('f', body))
   const again = await t.call('POST', '/v1/keys', withKey('f', body))
-  expect(first.body.secret).toMatch(/^bfy_[0-9a-z]{12}_.{43}$/)
+  expect(first.body.secret).toMatch(/^bfy_[0-9a-z]{12}_.{43}[0-9a-f]{8}$/)
   expect(again.body).toEqual({ ...first.body, secret: null })
   const secret = first.body.secret.split('_').slice(2).join('_')
   const rows = await t.database.sql<{ row: string }>(

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeCursor } from '../../packages/server/src/http/cursor.ts'
 import { httpJob, startTestApi, type TestApi } from '../support/api.ts'
+import { isOfPlatform } from '../support/rights.ts'
 
 let t: TestApi
 let schedule: string
@@ -135,8 +136,10 @@ describe('at', () => {
 })
 
 describe('a cursor', () => {
+  // sessions are those of a person, whom a key has to name: http/people.test.ts
   const lists = (Object.entries(routes) as [RouteName, Route][]).filter(
-    ([, route]) => route.query !== undefined && 'cursor' in route.query.shape,
+    ([name, route]) =>
+      name !== 'personSessionList' && route.query !== undefined && 'cursor' in route.query.shape,
   )
   const idOf = (name: RouteName) =>
     name === 'attemptList' ? run : name === 'workflowVersionList' ? workflow : schedule
@@ -160,16 +163,22 @@ describe('a cursor', () => {
     workflowVersionList: () => ({ list: 'workflow-versions', filter: { workflow } }),
     workflowRunList: () => ({ list: 'workflow-runs', filter: {} }),
     approvalList: () => ({ list: 'approvals', filter: {} }),
+    auditList: () => ({ list: 'audit', filter: { afterMs: null, beforeMs: null } }),
+    auditExport: () => ({ list: 'audit_chain', filter: {} }),
+    memberList: () => ({ list: 'members', filter: {} }),
+    secretList: () => ({ list: 'secrets', filter: {} }),
+    serviceAccountList: () => ({ list: 'service-accounts', filter: {} }),
   }
   /** Where it is not the id of what was the last on the page before. */
   const goodPositions: Readonly<Record<string, string>> = {
     occurrenceList: '0',
     attemptList: '0',
     workflowVersionList: '0',
+    auditExport: '0',
     deadLetterList: '0.019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
   }
   const ask = async (name: RouteName, cursor: string) => {
-    const key = routes[name].scope === 'platform' ? await platform() : t.adminKey
+    const key = isOfPlatform(routes[name]) ? await platform() : t.adminKey
     return t.call('GET', `${pathOf(name)}?${new URLSearchParams({ cursor }).toString()}`, { key })
   }
   let platformKey: string | undefined
@@ -196,6 +205,8 @@ describe('a cursor', () => {
         `9999999999999999.${t.tenantId}`,
       ]) {
         const { status, body } = await ask(name, forged(name, position))
+        // a place in the chain may be any whole number
+        if (name === 'auditExport' && /^[1-9]\d+$/.test(position)) continue
         expect([position, status, body.code]).toEqual([position, 400, 'invalid_cursor'])
       }
     },

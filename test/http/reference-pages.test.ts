@@ -38,7 +38,9 @@ describe('openapi.json', () => {
     const route: Route = routes[name]
     const operation = document.paths[route.path.replace(/:(\w+)/, '{$1}')]?.[route.method.toLowerCase()]
     expect(operation?.operationId).toBe(name)
-    expect(operation?.security).toEqual([{ apiKey: [] }])
+    expect(operation?.security).toEqual(
+      route.permission === 'public' ? [] : [{ apiKey: [] }, { session: [] }],
+    )
     const errors = documentedErrors(route)
     const joined = route.joinedStatus === undefined ? [] : [String(route.joinedStatus)]
     const failures = errors.map((code) => String(errorTable[code].status))

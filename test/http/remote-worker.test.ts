@@ -147,6 +147,7 @@ describe('an attempt', () => {
     const { id } = await client.enqueue(job, { any: 'thing' })
     expect(await seen.promise).toEqual({
       input: { any: 'thing' },
+      secrets: {},
       aborted: false,
       runId: id,
       idempotencyKey: id,

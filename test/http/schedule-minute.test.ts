@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Catalog } from '../../packages/server/src/ports/catalog.ts'
 import { createPostgresCatalog } from '../../packages/server/src/postgres/catalog/catalog.ts'
 import { eventually, startTestApi, type TestApi } from '../support/api.ts'
+import { adminRights } from '../support/rights.ts'
 import { startScheduledApi, type ScheduledApi } from '../support/scheduled-api.ts'
 
 let t: ScheduledApi
@@ -27,6 +28,7 @@ beforeAll(async () => {
       }),
   }
   const credential = {
+    ...adminRights(t.tenantId),
     keyId: t.tenantId,
     tenantId: t.tenantId,
     tenantName: 'acme',

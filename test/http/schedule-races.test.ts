@@ -4,6 +4,7 @@ import { createPostgresCatalog } from '../../packages/server/src/postgres/catalo
 import { jitterMs } from '../../packages/server/src/domain/schedule/jitter.ts'
 import type { Catalog } from '../../packages/server/src/ports/catalog.ts'
 import { eventually, httpJob, startTestApi, type TestApi } from '../support/api.ts'
+import { adminRights } from '../support/rights.ts'
 
 let t: TestApi
 let slowly: TestApi
@@ -38,6 +39,7 @@ afterAll(async () => {
   await t.close()
 })
 const credential = () => ({
+  ...adminRights(t.tenantId),
   keyId: t.tenantId,
   tenantId: t.tenantId,
   tenantName: 'acme',

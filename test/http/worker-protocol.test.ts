@@ -104,6 +104,7 @@ describe('a worker', () => {
 })
 
 describe('the fence', () => {
+  // case tenant.lease_steal
   test('incident 7: an end under an old epoch changes nothing, and the worker is told', async () => {
     const worker = await openHandWorker(api, { functions: ['work'] })
     const run = await claimOne(worker)

@@ -228,8 +228,8 @@ describe('refusals', () => {
     expect(await refused(id, 'rerun', {})).toEqual([
       'invalid_state',
       '/what',
-      'Nothing in the workflow run failed, was canceled or was left out; name tasks with "what": "from", ' +
-        'or run all of them again with "what": "all".',
+      'Nothing in the workflow run failed, was canceled or was left out, save what may fail; name tasks ' +
+        'with "what": "from", or run all of them again with "what": "all".',
     ])
     expect(await refused(id, 'rerun', { what: 'from', tasks: ['apert'] })).toEqual([
       'invalid_request',

@@ -78,6 +78,7 @@ describe('the end of another workflow', () => {
     ).toEqual(ids.toSorted(byText))
   })
 
+  // case limit.trigger_loop
   it('a circle of workflows comes to an end, and one that names itself is refused', async () => {
     const [a, b] = ['circle-a', 'circle-b']
     const skipped = [{ id: 'a', job: 'work', when: { input: '/never', is: { exists: true } } }]

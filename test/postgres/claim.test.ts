@@ -94,8 +94,8 @@ const statements = [
     name: 'complete',
     text: completeAttempts.text,
     types: `uuid[], bigint[], text[], text[], text[], float8[], text[], float8[], float8[], text[], text[],
-        smallint[], text[], boolean[], jsonb[], uuid`,
-    args: [...Array.from({ length: 15 }, () => "'{}'"), nobody],
+        smallint[], text[], boolean[], jsonb[], jsonb[], uuid`,
+    args: [...Array.from({ length: 16 }, () => "'{}'"), nobody],
     indexes: { ready: ['ready_pkey', 'ready_held'] },
   },
   {

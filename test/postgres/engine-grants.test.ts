@@ -25,11 +25,29 @@ const engineGrants: Readonly<Record<string, string>> = {
   queue_pause: 'SELECT',
   regate: 'DELETE SELECT UPDATE',
   slot: 'DELETE INSERT SELECT UPDATE',
-  // written with the end of a run; the pruner deletes old ones
+  // secrets are opened where a run is executed, by its grants; nobody but the engine reads what is sealed
+  secret: 'SELECT(id,name,tenant_id,version)',
+  secret_grant: 'SELECT',
+  secret_version: 'SELECT(sealed,secret_id,tenant_id,version)',
+  tenant_key: 'SELECT',
+  // as whom a run is executed
+  service_account: 'SELECT',
+  // whoever reports on a run that a target took over has nothing but a token
+  callback: 'DELETE INSERT SELECT UPDATE(accepted_at,due_at,heard_at,heartbeat_ms,report_by)',
   cancel_note: 'DELETE SELECT',
   claim: 'DELETE INSERT SELECT UPDATE',
   dead_letter: 'DELETE INSERT SELECT',
   extra_run: 'DELETE INSERT SELECT UPDATE(ended_as)',
+  // moved from the inbox into the chain, where nobody changes it; checkpoints go with what they attest
+  audit_checkpoint: 'DELETE INSERT SELECT',
+  audit_cut: 'INSERT SELECT',
+  audit_export: 'INSERT SELECT UPDATE',
+  audit_head: 'INSERT SELECT UPDATE',
+  audit_inbox:
+    'DELETE INSERT(action,actor_id,actor_kind,actor_name,address,claimed_at,code,details,key_id,outcome,' +
+    'request_id,subject_id,subject_kind,subject_name,tenant_id) SELECT',
+  audit_key: 'INSERT SELECT',
+  audit_log: 'INSERT SELECT',
   attempt: 'INSERT SELECT',
   calendar: 'SELECT',
   // keys that nobody holds any more are deleted, locked before: a row lock takes a right to update something
@@ -65,7 +83,8 @@ const engineGrants: Readonly<Record<string, string>> = {
   scheduler_node: 'DELETE INSERT SELECT UPDATE',
   session: 'DELETE INSERT SELECT UPDATE',
   shard_term: 'SELECT UPDATE',
-  tenant: 'SELECT(id,run_limit,weight)',
+  // the external id, for roles in accounts of AWS; the limits, for the gate
+  tenant: 'SELECT(aws_external_id,id,run_cap,run_limit,start_rate,weight)',
   timer: 'DELETE SELECT UPDATE',
   task_run: 'DELETE INSERT SELECT',
   task_wait: 'DELETE INSERT SELECT UPDATE(ended_at,ended_by,output,reason,state)',

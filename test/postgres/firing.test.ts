@@ -250,7 +250,7 @@ describe('a fire is refused', () => {
 })
 
 describe('exactly once', () => {
-  test('incident 3: a planned time that has its row gets no second run, and the timer goes on', async () => {
+  test('incident 3: a planned time that has its row gets no second run (case limit.clock_back)', async () => {
     const id = await fixture.addSchedule({ scheduledForMs: t0 })
     await fire(terms, [fireOf(id)])
     await fixture.database.sql('UPDATE belfry.timer SET due_at = $1, scheduled_for = $1, gen = 2', [

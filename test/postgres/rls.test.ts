@@ -3,6 +3,7 @@
 import type pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { asRole, asRoleCommitted } from '../support/as-role.ts'
+import { guardedRows, type Insert } from '../support/guarded-rows.ts'
 import { createRunningFixture, newId, type RunningFixture } from '../support/running.ts'
 
 let fixture: RunningFixture
@@ -64,11 +65,39 @@ async function seed(tenantId: string, jobId: string, runId: string): Promise<voi
   ]
   rows.push(...workerRows(tenantId), ...scheduleRows(tenantId, scheduleId, runId))
   rows.push(...endRows(tenantId, jobId), ...gatheringRows(tenantId, jobId))
-  rows.push(...workflowRows(tenantId, jobId))
+  rows.push(...workflowRows(tenantId, jobId), ...guardedRows(tenantId), ...auditRows(tenantId))
   for (const [text, params] of rows) await fixture.database.sql(text, params)
 }
 
-type Insert = [text: string, params: unknown[]]
+function auditRows(tenantId: string): Insert[] {
+  const hash = "decode(repeat('00', 32), 'hex')"
+  const signature = "decode(repeat('00', 64), 'hex')"
+  const entry = "'job.update', 'done', 'key', 'k', 'job'"
+  const columns = 'action, outcome, actor_kind, actor_name, subject_kind'
+  return [
+    [`INSERT INTO belfry.audit_inbox (tenant_id, ${columns}) VALUES ($1, ${entry})`, [tenantId]],
+    [
+      `INSERT INTO belfry.audit_log (tenant_id, seq, sealed_at, id, at, ${columns}, details,
+         previous_hash, hash)
+       VALUES ($1, 1, date_trunc('second', now()), $2, date_trunc('second', now()), ${entry}, '{}',
+         ${hash}, ${hash})`,
+      [tenantId, newId()],
+    ],
+    [
+      `WITH head AS (
+         INSERT INTO belfry.audit_head (tenant_id) VALUES ($1)
+       ), point AS (
+         INSERT INTO belfry.audit_checkpoint (tenant_id, size, head, at, key_id, signature)
+         VALUES ($1, 1, ${hash}, date_trunc('second', now()), 'k', ${signature})
+       ), cut AS (
+         INSERT INTO belfry.audit_cut (tenant_id, first_seq, previous_hash, at, key_id, signature)
+         VALUES ($1, 1, ${hash}, date_trunc('second', now()), 'k', ${signature})
+       )
+       INSERT INTO belfry.audit_export (sink, tenant_id, seq) VALUES ('file', $1, 1)`,
+      [tenantId],
+    ],
+  ]
+}
 
 function workflowRows(tenantId: string, jobId: string): Insert[] {
   return [
@@ -128,6 +157,11 @@ function workerRows(tenantId: string): Insert[] {
     [
       `INSERT INTO belfry.session (id, host, version, queues, slots, expires_at, tenant_id, functions)
        VALUES ($1, 'h', 'v', '{q}', 1, now() + interval '1 hour', $2, '{f}')`,
+      [newId(), tenantId],
+    ],
+    [
+      `INSERT INTO belfry.callback (tenant_id, run_id, lease_epoch, token_hash)
+       VALUES ($2, $1, 1, sha256($1::uuid::text::bytea))`,
       [newId(), tenantId],
     ],
   ]
@@ -243,14 +277,14 @@ const as = <Row extends pg.QueryResultRow>(
 ): Promise<Row[]> => asRole<Row>(fixture.database.connection, role, tenantId, text, params)
 
 describe('every table with a tenant', () => {
-  test('has row-level security, enabled and forced, partitions included', async () => {
+  test('has row-level security, enabled and forced, partitions included (case tenant.rls_meta)', async () => {
     const tables = await tenantTables()
     expect(tables.length).toBeGreaterThan(20)
     expect(tables.filter((table) => table.partition).length).toBeGreaterThan(10)
     expect(tables.filter((table) => !table.enabled || !table.forced)).toEqual([])
   })
 
-  test('shows the app role nothing without a tenant, and its own rows only with one', async () => {
+  test('shows no row without a tenant (case tenant.rls_no_tenant), and its own with one', async () => {
     const tables = (await tenantTables()).filter((table) => !table.partition)
     for (const { name } of tables) {
       const count = async (tenantId: string) => {
@@ -278,7 +312,7 @@ describe('every table with a tenant', () => {
 })
 
 describe('the app role', () => {
-  test('cannot write a row for another tenant', async () => {
+  test('cannot write a row for another tenant (case tenant.rls_insert_other)', async () => {
     const insert = `INSERT INTO belfry.job_version (job_id, version, tenant_id, definition) VALUES ($1, 1,
       $2, '{}')`
     await expect(as('belfry_app', fixture.tenantId, insert, [newId(), other])).rejects.toThrow(
@@ -287,7 +321,7 @@ describe('the app role', () => {
     await expect(as('belfry_app', '', insert, [newId(), other])).rejects.toThrow(/row-level security/)
   })
 
-  test("cannot change or delete another tenant's rows: it does not see them", async () => {
+  test("neither changes nor deletes another tenant's rows (case tenant.rls_update_other)", async () => {
     const cancel = 'UPDATE belfry.ready SET cancel_requested_at = now() RETURNING tenant_id'
     const rows = await as<{ tenant_id: string }>('belfry_app', fixture.tenantId, cancel)
     expect(rows).toEqual([{ tenant_id: fixture.tenantId }])

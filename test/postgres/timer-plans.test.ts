@@ -120,7 +120,7 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
   ]
   const endTypes =
     'uuid[], bigint[], text[], text[], text[], float8[], text[], float8[], float8[], text[], text[], ' +
-    'smallint[], text[], boolean[], jsonb[], uuid'
+    'smallint[], text[], boolean[], jsonb[], jsonb[], uuid'
   const nulls = many('NULL', 500)
   const ends = [
     ids,
@@ -135,6 +135,7 @@ async function allPlans(): Promise<{ readonly scan: string[]; readonly write: st
     nulls,
     nulls,
     ones,
+    nulls,
     nulls,
     nulls,
     nulls,

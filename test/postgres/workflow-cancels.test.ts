@@ -101,6 +101,7 @@ describe.each(stops)('a $name', ({ stop, state }) => {
       [null],
       [false],
       [null],
+      [null],
       rig.sessionId,
     ])
     expect(await rig.standing(id)).toMatchObject({ state, tasks: { a: 'canceled' } })

@@ -4,6 +4,11 @@ import type { ClaimedFunctionRun, Scope, WorkflowChange, WorkflowTask } from '@b
 import { createSystemIds } from '../../packages/server/src/adapters/system/ids.ts'
 import { openZoneSource } from '../../packages/server/src/adapters/zones/zone-source.ts'
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
+import { quotaDefaults } from '../../packages/server/src/config/quota-fields.ts'
+import { type AuditNoteKeeper, createAuditNotes } from '../../packages/server/src/engine/audit-notes.ts'
+import { withQuotas } from '../../packages/server/src/engine/quotas/quota-catalog.ts'
+import { createQuotaKeeper } from '../../packages/server/src/engine/quotas/quota-keeper.ts'
+import { createQuotaBuckets } from '../../packages/server/src/postgres/catalog/quota-store.ts'
 import { createFairTags } from '../../packages/server/src/engine/fair-tags.ts'
 import { createLocalHints } from '../../packages/server/src/engine/local-hints.ts'
 import { createRunWatcher } from '../../packages/server/src/engine/run-watcher.ts'
@@ -12,6 +17,7 @@ import {
   tellingEnds,
   tellingLines,
 } from '../../packages/server/src/engine/watched-runs.ts'
+import { createCallbackGate } from '../../packages/server/src/engine/callbacks/callback-gate.ts'
 import {
   createWorkerGate,
   type WorkerGate,
@@ -21,11 +27,19 @@ import type { Api, ApiOptions } from '../../packages/server/src/http/api.ts'
 import { createApi } from '../../packages/server/src/http/api.ts'
 import type { EventSink } from '../../packages/server/src/ports/event-sink.ts'
 import type { Hint } from '../../packages/server/src/ports/hints.ts'
+import type { SecretSource } from '../../packages/server/src/ports/secrets.ts'
 import { bootstrapTenant } from '../../packages/server/src/postgres/catalog/bootstrap.ts'
 import { createPostgresCatalog } from '../../packages/server/src/postgres/catalog/catalog.ts'
-import { createKeyDirectory } from '../../packages/server/src/postgres/catalog/key-store.ts'
+import { createKnownKeys } from '../../packages/server/src/postgres/catalog/key-store.ts'
+import { createPostgresAuditInbox } from '../../packages/server/src/postgres/audit-sealing.ts'
 import type { Database } from '../../packages/server/src/postgres/database.ts'
-import { createAuthenticator, keyMint } from '../../packages/server/src/security/credentials.ts'
+import { createCallbackSignatures } from '../../packages/server/src/security/callback-signature.ts'
+import { callbackTokens } from '../../packages/server/src/security/callback-token.ts'
+import { keyMint } from '../../packages/server/src/security/credentials.ts'
+import { inviteMint } from '../../packages/server/src/security/session-tokens.ts'
+import { createPostgresCallbackStore } from '../../packages/server/src/postgres/callback-store.ts'
+import { createPostgresSecretReader } from '../../packages/server/src/postgres/secret-reader.ts'
+import { createSecretSource } from '../../packages/server/src/security/secrets/secret-source.ts'
 import { createPostgresQueueProgress } from '../../packages/server/src/postgres/queue-progress.ts'
 import { createPostgresRunQueue } from '../../packages/server/src/postgres/run-queue.ts'
 import { createPostgresRunWatchStore } from '../../packages/server/src/postgres/run-watch-store.ts'
@@ -33,6 +47,8 @@ import { createPostgresRunStore } from '../../packages/server/src/postgres/run-s
 import { createPostgresWorkerStore } from '../../packages/server/src/postgres/worker-store.ts'
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
 import { realClock, realRandom } from './real-clock.ts'
+import { testAuthenticator, testPeople } from './test-people.ts'
+import { createTestVault } from './test-vault.ts'
 
 /**
  * Every field that a test reads from an answer, as if all were there: one that is missing fails the
@@ -91,6 +107,16 @@ export type AnswerBody = {
   readonly lines: readonly { readonly number: number; readonly message: string }[]
   readonly number: number
   readonly secret: string
+  readonly inviteToken: string
+  readonly token: string
+  readonly session: { readonly id: string }
+  readonly member: {
+    readonly id: string
+    readonly role: string
+    readonly state: string
+    readonly name: string
+  }
+  readonly role: string | null
   readonly expiresAt: string | null
   readonly revokedAt: string | null
   readonly lastUsedAt: string | null
@@ -113,6 +139,8 @@ export type CallOptions = {
 export type TestApi = {
   readonly api: Api
   readonly gate: WorkerGate
+  /** Notes of refusals: put on record by `flush`. */
+  readonly audit: AuditNoteKeeper
   readonly database: TestDatabase
   readonly db: Database
   readonly hints: Hint[]
@@ -159,7 +187,12 @@ const testEgress: ApiOptions['egress'] = {
   checkTargetHeaders: () => [],
 }
 
-export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<TestApi> {
+/** `quotas`: as in the configuration; left out: none are held. */
+export async function startTestApi(
+  more: Partial<ApiOptions> = {},
+  quotas?: readonly string[],
+  people: Pick<Parameters<typeof testPeople>[0], 'provider' | 'publicUrl' | 'limits'> = {},
+): Promise<TestApi> {
   const database = await createTestDatabase()
   const db = database.open()
   const ids = createSystemIds()
@@ -169,18 +202,40 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
   const localHints = createLocalHints()
   localHints.subscribe((hint) => void hints.push(hint))
   const sink: EventSink = { emit: (name, payload) => void events.push({ name, payload }) }
-  const gate = openGate(db, { ids, tags, hints: localHints, events: sink })
+  const vault = more.vault ?? createTestVault()
+  const secrets = createSecretSource({
+    reader: createPostgresSecretReader(db),
+    vault,
+    clock: realClock,
+    keepMs: 0,
+  })
+  const gates = openGates(db, { ids, tags, hints: localHints, events: sink, secrets })
+  const held =
+    quotas === undefined
+      ? { catalog: createPostgresCatalog({ db }) }
+      : withTestQuotas(db, database.open(), quotas)
+  const audit = createAuditNotes({
+    inbox: createPostgresAuditInbox(db),
+    clock: realClock,
+    random: realRandom,
+    events: sink,
+  })
   const api = await createApi({
     version: '0.0.0-test',
-    catalog: createPostgresCatalog({ db }),
-    authenticator: createAuthenticator({ directory: createKeyDirectory({ db }), clock: realClock }),
+    ...held,
+    authenticator: testAuthenticator(db),
+    people: testPeople({ db, catalog: held.catalog, ids, notes: audit, ...people }),
+    audit,
+    knownKeys: createKnownKeys({ db }),
     mint: keyMint,
+    vault,
+    invites: inviteMint,
     zones: openZoneSource(),
     ids,
     tags,
     hints: localHints,
     events: sink,
-    gate,
+    ...gates,
     watcher: createRunWatcher({
       store: createPostgresRunWatchStore(db),
       hints: localHints,
@@ -197,14 +252,18 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
   const makeKey = (tenant: string, scopes: readonly Scope[]) =>
     bootstrapTenant({ db, ids, mint: keyMint }, { tenant, keyName: `key-${keys++}`, scopes })
   const first = await makeKey('acme', ['admin'])
+  const parts = { api, gate: gates.gate, database, db, hints, audit, events }
+  return { ...parts, ...callsOf(api, database, first, makeKey) }
+}
 
+/** What a test does with it. */
+function callsOf(
+  api: Api,
+  database: TestDatabase,
+  first: { readonly key: string; readonly tenantId: string },
+  makeKey: (tenant: string, scopes: readonly Scope[]) => Promise<{ readonly key: string }>,
+): Omit<TestApi, 'api' | 'gate' | 'database' | 'db' | 'hints' | 'audit' | 'events'> {
   return {
-    api,
-    gate,
-    database,
-    db,
-    hints,
-    events,
     adminKey: first.key,
     tenantId: first.tenantId,
     keyFor: async (tenant, scopes) => (await makeKey(tenant, scopes)).key,
@@ -223,12 +282,23 @@ export async function startTestApi(more: Partial<ApiOptions> = {}): Promise<Test
   }
 }
 
-function openGate(
+/** The buckets on connections of their own: a request waits for them while it holds one. */
+function withTestQuotas(
   db: Database,
-  shared: Pick<WorkerGateOptions, 'ids' | 'tags' | 'hints' | 'events'>,
-): WorkerGate {
+  own: Database,
+  given: readonly string[],
+): Pick<ApiOptions, 'catalog' | 'quotas'> {
+  const buckets = createQuotaBuckets(own)
+  const quotas = createQuotaKeeper({ defaults: quotaDefaults(given), buckets, clock: realClock })
+  return { catalog: withQuotas(createPostgresCatalog({ db }), quotas, openZoneSource()), quotas }
+}
+
+function openGates(
+  db: Database,
+  shared: Pick<WorkerGateOptions, 'ids' | 'tags' | 'hints' | 'events'> & { readonly secrets: SecretSource },
+): Pick<ApiOptions, 'gate' | 'callbacks'> {
   const watched = createWatchedRuns({ hints: shared.hints, clock: realClock })
-  return createWorkerGate({
+  const options = {
     ...shared,
     clock: realClock,
     random: realRandom,
@@ -238,7 +308,17 @@ function openGate(
     workers: tellingLines(createPostgresWorkerStore(db), watched),
     leaseMs: 30_000,
     heartbeatMs: 10_000,
-  })
+  }
+  const callbacks = createPostgresCallbackStore(db)
+  return {
+    gate: createWorkerGate(options),
+    callbacks: createCallbackGate({
+      ...options,
+      callbacks,
+      tokens: callbackTokens,
+      signatures: createCallbackSignatures(options),
+    }),
+  }
 }
 
 async function callApi(

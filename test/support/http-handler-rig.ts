@@ -8,6 +8,7 @@ import { createHttpHandler } from '../../packages/server/src/adapters/handlers/h
 import type { Timer } from '../../packages/server/src/ports/clock.ts'
 import type { EgressAgent } from '../../packages/server/src/ports/egress.ts'
 import type { Handler, HandlerRequest } from '../../packages/server/src/ports/handler.ts'
+import type { SecretSource } from '../../packages/server/src/ports/secrets.ts'
 import { createEgress, type EgressOptions } from '../../packages/server/src/security/egress/egress.ts'
 import { realClock } from './real-clock.ts'
 import { createTargetServer, type TargetOptions, type TargetServer } from './target-server.ts'
@@ -18,6 +19,8 @@ export interface HttpHandlerRig {
   readonly target: TargetServer
   readonly egress: EgressAgent
   readonly handler: Handler
+  /** What is resolved, by name; to be filled by the test. */
+  readonly secrets: Map<string, string>
   /**
    * A request to the target's `/`, POST, unless the definition says otherwise. Its signal fires at the
    * timeout, as the worker's does.
@@ -32,7 +35,23 @@ export async function createHttpHandlerRig(
 ): Promise<HttpHandlerRig> {
   const target = await createTargetServer(targetOptions)
   const egress = createEgress({ allowCidrs: ['127.0.0.0/8'], clock: realClock, ...options })
-  const handler = createHttpHandler({ egress, clock: realClock, userAgent: 'Belfry/0.0.0' })
+  const secrets = new Map<string, string>()
+  let values: ReadonlyMap<string, string> = new Map()
+  // the same map for as long as nothing changes, as the real source has it
+  const source: SecretSource = {
+    async resolve() {
+      if (JSON.stringify([...values]) !== JSON.stringify([...secrets])) values = new Map(secrets)
+      return { ok: true, values }
+    },
+    masked: async () => [...secrets.values()],
+  }
+  const handler = createHttpHandler({
+    egress,
+    clock: realClock,
+    userAgent: 'Belfry/0.0.0',
+    secrets: source,
+    callbacks: { open: async () => undefined },
+  })
   const timeouts = new Set<Timer>()
   function timeoutSignal(timeoutMs: number): AbortSignal {
     const controller = new AbortController()
@@ -43,6 +62,7 @@ export async function createHttpHandlerRig(
     target,
     egress,
     handler,
+    secrets,
     request: (definition = {}, changes = {}) => ({
       sessionId: '019ad0c1-7f3e-7c63-9a52-000000000001',
       runId: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
@@ -54,6 +74,7 @@ export async function createHttpHandlerRig(
       idempotencyKey: '019ad0c1-7f3e-7c63-9a52-6e4d8c1b2a3f',
       input: null,
       handler: httpHandlerSchema.parse({ kind: 'http', url: target.url(), ...definition }),
+      runAs: null,
       timeoutMs: 20_000,
       runDeadlineMs: null,
       delivery: 'at_least_once',

@@ -1,5 +1,6 @@
 // What tests of the running half share: a database with a tenant and jobs, ready runs put there by hand, a
 // handler that does as it is told, and events kept in a list. SQL here arranges and looks, as the superuser.
+import type { Database } from '../../packages/server/src/postgres/database.ts'
 import { randomBytes } from 'node:crypto'
 import type { EngineEventName, EngineEvents, JobDefinition } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
@@ -53,6 +54,7 @@ export type Place = {
 
 export type RunningFixture = {
   readonly database: TestDatabase
+  readonly db: Database
   readonly tenantId: string
   readonly queue: RunQueue
   readonly store: RunStore
@@ -97,6 +99,7 @@ export async function createRunningFixture(): Promise<RunningFixture> {
   const tenantId = await addTenant()
   return {
     database,
+    db,
     tenantId,
     store,
     overdueRuns: createPostgresOverdueRuns(db),

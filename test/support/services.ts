@@ -6,7 +6,7 @@ import { accessSync, constants, existsSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { kafkaJars } from './kafka-jars.ts'
-import { motoPython } from './moto-folder.ts'
+import { moto, pythonWith, schemathesis } from './python-tools.ts'
 
 export type Service = {
   readonly name: string
@@ -130,10 +130,35 @@ export const services = [
   {
     name: 'moto',
     purpose: 'a second emulator of SQS, by pip',
-    find: motoPython,
+    find: () => pythonWith(moto),
     aptPackages: ['python3-venv'],
     elsewhere: 'brew install python && npm test, which fetches it',
-    suites: ['announcements by SQS, on moto'],
+    suites: [
+      'announcements by SQS, on moto',
+      'master keys in KMS, on moto',
+      'functions of Lambda, on moto',
+      'a Lambda job of the docs, on moto',
+    ],
+  },
+  {
+    name: 'schemathesis',
+    purpose: 'requests that nobody would think of, by the OpenAPI document, by pip',
+    find: () => pythonWith(schemathesis),
+    aptPackages: ['python3-venv'],
+    elsewhere: 'brew install python && npm test, which fetches it',
+    suites: ['the fuzz of every route'],
+  },
+  {
+    name: 'podman',
+    purpose: 'a real engine for containers; Podman runs them as root here',
+    find: () => {
+      const folder = process.getuid?.() === 0 ? folderOnPath('podman') : undefined
+      const needed = ['/usr/sbin/runc', '/usr/bin/runc'].some(executable) && executable('/bin/busybox')
+      return folder === undefined || !needed ? undefined : join(folder, 'podman')
+    },
+    aptPackages: ['podman', 'runc', 'busybox-static'],
+    elsewhere: 'use a Debian or Ubuntu, as root',
+    suites: ['everything that runs containers'],
   },
   {
     name: 'spin',

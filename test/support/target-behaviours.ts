@@ -86,6 +86,30 @@ export const endlessBody: Behaviour = (response) => {
   pour(socket, Buffer.alloc(64 * 1024, 'b'))
 }
 
+/** A beginning, and then the same piece for as long as the other side reads. */
+export function pouring(begin: string, piece: string): Behaviour {
+  return (response) => {
+    const { socket } = response
+    if (socket === null) return
+    socket.write(begin)
+    pour(socket, piece)
+  }
+}
+
+/** Interim responses without end. */
+export const interimStorm = pouring('', 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n')
+
+const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'
+
+/** A chunk whose extension never ends: not one byte of it is body. */
+export const endlessExtension = pouring(`${chunked}1;`, 'a'.repeat(64 * 1024))
+
+/** Trailers without end. */
+export const endlessTrailers = pouring(`${chunked}1\r\na\r\n0\r\n`, `x-more: ${'a'.repeat(1000)}\r\n`)
+
+/** A body in chunks of one byte each, without end. */
+export const endlessCrumbs = pouring(chunked, '1\r\na\r\n'.repeat(10_000))
+
 /** Promises more body than it sends. */
 export const cutBody: Behaviour = raw('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nonly this')
 

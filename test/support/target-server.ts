@@ -43,7 +43,12 @@ export interface TargetServer {
 }
 
 export interface TargetOptions {
-  readonly tls?: { readonly key: string; readonly cert: string }
+  readonly tls?: {
+    readonly key: string
+    readonly cert: string
+    /** Client certificates of this authority are asked for, and no call is taken without one. */
+    readonly clientAuthority?: string
+  }
   /** 0, the default, takes a free one. */
   readonly port?: number
 }
@@ -98,6 +103,9 @@ function createWaiters() {
   }
 }
 
+const tlsOptions = ({ key, cert, clientAuthority: ca }: NonNullable<TargetOptions['tls']>) =>
+  ca === undefined ? { key, cert } : { key, cert, ca, requestCert: true, rejectUnauthorized: true }
+
 export async function createTargetServer(options: TargetOptions = {}): Promise<TargetServer> {
   const ledger: TargetCall[] = []
   const programs = new Map<string, Behaviour[]>()
@@ -123,7 +131,7 @@ export async function createTargetServer(options: TargetOptions = {}): Promise<T
     )
   }
   const { tls } = options
-  const server = tls === undefined ? createHttpServer(listener) : createHttpsServer({ ...tls }, listener)
+  const server = tls === undefined ? createHttpServer(listener) : createHttpsServer(tlsOptions(tls), listener)
   server.on('connection', (socket: Socket) => {
     connections += 1
     sockets.add(socket)

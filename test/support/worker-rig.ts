@@ -1,5 +1,6 @@
 // A worker on a test database with short times, everything it says recorded, and a handler under the test's
 // control. `stopAll` in afterEach stops every worker that a test started, so none outlives it.
+import { createPostgresCallbackStore } from '../../packages/server/src/postgres/callback-store.ts'
 import { createTagClock } from '../../packages/server/src/domain/fair-queue.ts'
 import { createDatabaseClock } from '../../packages/server/src/engine/database-clock.ts'
 import {
@@ -58,6 +59,7 @@ export function workerRigs(fixture: () => RunningFixture): WorkerRigs {
       const worker = createWorker({
         queue: fixture().queue,
         store: fixture().store,
+        callbacks: createPostgresCallbackStore(fixture().db),
         clock,
         databaseClock: createDatabaseClock(clock),
         random: { next: Math.random },

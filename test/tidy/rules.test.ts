@@ -11,8 +11,11 @@ import { docLinks } from './rules/doc-links.ts'
 import { exportsRule } from './rules/exports.ts'
 import { headerComment } from './rules/header-comment.ts'
 import { lengths } from './rules/lengths.ts'
+import { dependencySamples } from './lib/dependency-samples.ts'
+import { dependencies } from './rules/dependencies.ts'
 import { manifests } from './rules/manifests.ts'
 import { names } from './rules/names.ts'
+import { oneWayOut } from './rules/one-way-out.ts'
 import { sqlPlace } from './rules/sql-place.ts'
 import { testsRun } from './rules/tests-run.ts'
 import { words } from './rules/words.ts'
@@ -267,6 +270,10 @@ const rows: readonly Row[] = [
     ],
   },
   {
+    rule: dependencies,
+    ...dependencySamples,
+  },
+  {
     rule: words,
     bad: [
       ...http(
@@ -285,6 +292,50 @@ const rows: readonly Row[] = [
     good: [
       ...http('const file = mkdtemp("belfry-XXXXXX")'),
       ...readme('what works today', '/home/belfry/data'),
+    ],
+  },
+  {
+    rule: oneWayOut,
+    bad: [
+      ...http(
+        "import { request } from 'node:http'",
+        "import https from 'node:https'",
+        "import * as net from 'node:net'",
+        "import { connect, type Socket } from 'node:tls'",
+        "import { request } from 'undici'",
+        "const { default: axios } = await import('axios')",
+        "export { lookup } from 'node:dns/promises'",
+        "const answer = await fetch('https://example.com/')",
+        'const call = options.fetch ?? fetch',
+        'const call = globalThis.fetch',
+        'const { fetch } = globalThis\nawait fetch(url)',
+        'createClient({ fetch })',
+        "const socket = new WebSocket('wss://example.com/')",
+        "import { LambdaClient } from '@aws-sdk/client-lambda'\nnew LambdaClient({})",
+        "import * as oidc from 'openid-client'",
+      ),
+      {
+        'test/tidy/lib/ways-out.ts': '',
+        'packages/server/src/security/egress/egress.ts': "import { Agent } from 'undici'",
+      },
+    ],
+    good: [
+      ...http(
+        "import { createServer, type Server } from 'node:http'",
+        "import { isIP } from 'node:net'",
+        "import type { Socket } from 'node:net'",
+        "import type { Dispatcher } from 'undici'",
+        'const answer = await options.fetch(url)',
+        'function fetch(queues) {}\nawait fetch([])',
+        'const load = async (fetch) => await fetch([])',
+        'const parts = { fetch: () => app.inject() }',
+        'const call = async ({ fetch }: Options) => await fetch(url)',
+        'interface Options { readonly fetch?: typeof fetch }',
+        "import { LambdaClient } from '@aws-sdk/client-lambda'\nnew LambdaClient({ requestHandler })",
+      ),
+      ...at('packages/server/src/security/egress/x.ts')("import { Agent } from 'undici'"),
+      ...at('packages/sdk/src/x.ts')('const answer = await fetch(url)'),
+      ...at('test/http/x.test.ts')('const answer = await fetch(url)'),
     ],
   },
   {

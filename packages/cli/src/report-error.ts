@@ -23,7 +23,8 @@ export type ErrorView = {
 function exitCodeOf(error: unknown): number {
   if (error instanceof UsageError || error instanceof InputError) return exitCodes.usage
   if (!(error instanceof BelfryError)) return exitCodes.failed
-  if (error.code === 'unauthenticated' || error.code === 'forbidden') return exitCodes.auth
+  const ofAuth = ['unauthenticated', 'forbidden', 'sign_in_failed', 'cross_origin']
+  if (ofAuth.includes(error.code)) return exitCodes.auth
   return error.code === 'wait_timeout' ? exitCodes.waitTimedOut : exitCodes.failed
 }
 

@@ -1,32 +1,11 @@
 /**
- * Tenants, API keys, and the scopes that say what a key may do. The tenant of a call comes from its key and
- * is never sent.
+ * Tenants and API keys. The tenant of a call comes from its credential and is never sent; what a credential
+ * may do is in permissions.ts.
  */
 import { z } from 'zod'
 import { givenInstantSchema, idSchema, instantSchema, nameSchema, pageOf, pageQuery } from './common.ts'
-
-/**
- * `read`: look. `enqueue`: start runs of existing jobs. `operate`: pause, resume, trigger, cancel. `admin`:
- * change jobs, schedules and keys of the tenant. A higher one contains those before it. `platform`: make
- * tenants and keys for them. `worker`: run functions, in the queues of the key; `admin` contains it, and it
- * contains nothing.
- */
-export const scopes = ['read', 'enqueue', 'operate', 'admin', 'platform', 'worker'] as const
-export type Scope = (typeof scopes)[number]
-
-const implied: Readonly<Record<Scope, readonly Scope[]>> = {
-  read: ['read'],
-  enqueue: ['read', 'enqueue'],
-  operate: ['read', 'enqueue', 'operate'],
-  admin: ['read', 'enqueue', 'operate', 'admin', 'worker'],
-  platform: ['platform'],
-  worker: ['worker'],
-}
-
-/** Whether a key that was given `granted` may do what needs `needed`. */
-export function scopeAllows(granted: readonly Scope[], needed: Scope): boolean {
-  return granted.some((scope) => implied[scope].includes(needed))
-}
+import type { Permission } from './permissions.ts'
+import { permissions, roles, scopes } from './permissions.ts'
 
 export const tenantCreateSchema = z.strictObject({ name: nameSchema }).meta({ id: 'TenantCreate' })
 export const tenantSchema = z
@@ -35,6 +14,13 @@ export const tenantSchema = z
 export type Tenant = z.infer<typeof tenantSchema>
 export const tenantListQuery = z.strictObject({ ...pageQuery })
 export const tenantPageSchema = pageOf(tenantSchema)
+
+/** Who acts: a key of its own, or the person or service account that signed in or that owns the key. */
+export const principalKinds = ['key', 'person', 'service_account'] as const
+export type PrincipalKind = (typeof principalKinds)[number]
+export const principalSchema = z
+  .strictObject({ kind: z.enum(principalKinds), id: idSchema, name: z.string() })
+  .meta({ id: 'Principal' })
 
 export const keyCreateSchema = z
   .strictObject({
@@ -52,6 +38,10 @@ export const keyCreateSchema = z
       .refine((list) => new Set(list).size === list.length, { error: 'name each queue once' })
       .optional()
       .meta({ description: 'Queues that a key with the scope `worker` may serve; every one if left out' }),
+    serviceAccount: nameSchema.optional().meta({
+      description:
+        'The service account whose key it is. Left out: yours, where a person or a service account asks',
+    }),
     tenant: nameSchema
       .optional()
       .meta({ description: 'Another tenant than your own; needs the scope `platform`' }),
@@ -60,6 +50,10 @@ export const keyCreateSchema = z
     error: 'is for keys with the scope "worker"; add that scope, or leave it out',
     path: ['queues'],
   })
+  .refine((key) => key.serviceAccount === undefined || key.tenant === undefined, {
+    error: 'is of your own tenant; leave out "tenant", or this',
+    path: ['serviceAccount'],
+  })
   .meta({ id: 'KeyCreate' })
 export type KeyCreate = z.infer<typeof keyCreateSchema>
 
@@ -67,6 +61,10 @@ export const keySchema = z
   .strictObject({
     id: idSchema,
     name: nameSchema,
+    owner: principalSchema.nullable().meta({
+      description:
+        "Whose key it is: it may do what its scopes and the role of the owner both allow. Null: nobody's",
+    }),
     prefix: z.string(),
     scopes: z.array(z.enum(scopes)),
     queues: z.array(nameSchema).nullable().meta({ description: 'Null: no bound' }),
@@ -98,5 +96,14 @@ export const keyPageSchema = pageOf(keySchema)
 export const revokeSchema = z.strictObject({}).meta({ id: 'Revoke' })
 
 export const whoamiSchema = z
-  .strictObject({ tenant: tenantSchema, keyId: idSchema, scopes: z.array(z.enum(scopes)) })
+  .strictObject({
+    tenant: tenantSchema,
+    keyId: idSchema.meta({ description: 'The key, or the session of a person who signed in' }),
+    principal: principalSchema,
+    role: z.enum(roles).nullable().meta({ description: 'Of the principal; null: a key that nobody owns' }),
+    scopes: z.array(z.enum(scopes)),
+    permissions: z
+      .array(z.enum(permissions as [Permission, ...Permission[]]))
+      .meta({ description: 'All that may be done with this credential' }),
+  })
   .meta({ id: 'Whoami' })

@@ -13,7 +13,7 @@ export const backfillRoutes = {
   backfillCreate: {
     method: 'POST',
     path: '/v1/schedules/:id/backfills',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'backfills',
     summary: 'Run planned times of a schedule that are over; a dry run is the preview',
     params: id,
@@ -27,7 +27,7 @@ export const backfillRoutes = {
   backfillList: {
     method: 'GET',
     path: '/v1/backfills',
-    scope: 'read',
+    permission: 'schedule.read',
     tag: 'backfills',
     summary: 'List backfills, newest first',
     query: backfills.backfillListQuery,
@@ -39,7 +39,7 @@ export const backfillRoutes = {
   backfillGet: {
     method: 'GET',
     path: '/v1/backfills/:id',
-    scope: 'read',
+    permission: 'schedule.read',
     tag: 'backfills',
     summary: 'How far a backfill has come',
     params: id,
@@ -51,7 +51,7 @@ export const backfillRoutes = {
   backfillPause: {
     method: 'POST',
     path: '/v1/backfills/:id/pause',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'backfills',
     summary: 'Pause a backfill; its runs that wait or run go on',
     params: id,
@@ -65,7 +65,7 @@ export const backfillRoutes = {
   backfillResume: {
     method: 'POST',
     path: '/v1/backfills/:id/resume',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'backfills',
     summary: 'Resume a backfill where it stopped',
     params: id,
@@ -79,7 +79,7 @@ export const backfillRoutes = {
   backfillCancel: {
     method: 'POST',
     path: '/v1/backfills/:id/cancel',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'backfills',
     summary: 'End a backfill: no further planned times; by choice its runs too',
     params: id,

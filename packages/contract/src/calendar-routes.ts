@@ -13,7 +13,7 @@ export const calendarRoutes = {
   calendarCreate: {
     method: 'POST',
     path: '/v1/calendars',
-    scope: 'admin',
+    permission: 'calendar.write',
     tag: 'calendars',
     summary: 'Create a calendar',
     query: dryRunQuery,
@@ -26,7 +26,7 @@ export const calendarRoutes = {
   calendarList: {
     method: 'GET',
     path: '/v1/calendars',
-    scope: 'read',
+    permission: 'calendar.read',
     tag: 'calendars',
     summary: 'List calendars',
     query: calendars.calendarListQuery,
@@ -38,7 +38,7 @@ export const calendarRoutes = {
   calendarGet: {
     method: 'GET',
     path: '/v1/calendars/:id',
-    scope: 'read',
+    permission: 'calendar.read',
     tag: 'calendars',
     summary: 'Get a calendar',
     params: id,
@@ -50,7 +50,7 @@ export const calendarRoutes = {
   calendarDays: {
     method: 'GET',
     path: '/v1/calendars/:id/days',
-    scope: 'read',
+    permission: 'calendar.read',
     tag: 'calendars',
     summary: 'Which days and times a calendar covers, and why',
     params: id,
@@ -63,7 +63,7 @@ export const calendarRoutes = {
   calendarUpdate: {
     method: 'PATCH',
     path: '/v1/calendars/:id',
-    scope: 'admin',
+    permission: 'calendar.write',
     tag: 'calendars',
     summary: 'Change a calendar; the schedules that use it follow',
     params: id,
@@ -77,7 +77,7 @@ export const calendarRoutes = {
   calendarDelete: {
     method: 'DELETE',
     path: '/v1/calendars/:id',
-    scope: 'admin',
+    permission: 'calendar.write',
     tag: 'calendars',
     summary: 'Delete a calendar that no schedule uses',
     params: id,

@@ -219,6 +219,7 @@ export const problemSchema = z
     code: z.string(),
     retryable: z.boolean(),
     errors: z.array(z.strictObject({ pointer: z.string(), message: z.string() })),
+    quota: z.string().optional().meta({ description: 'Of a refusal by a quota: its name' }),
   })
   .meta({
     id: 'Problem',

@@ -13,7 +13,7 @@ export const deadLetterRoutes = {
   deadLetterList: {
     method: 'GET',
     path: '/v1/dead-letters',
-    scope: 'read',
+    permission: 'run.read',
     tag: 'dead letters',
     summary: 'List runs that failed and were not dealt with, the latest failure first',
     query: letters.deadLetterListQuery,
@@ -25,7 +25,7 @@ export const deadLetterRoutes = {
   deadLetterGroups: {
     method: 'GET',
     path: '/v1/dead-letters/groups',
-    scope: 'read',
+    permission: 'run.read',
     tag: 'dead letters',
     summary: 'Count dead letters by error',
     query: letters.deadLetterGroupQuery,
@@ -37,7 +37,7 @@ export const deadLetterRoutes = {
   deadLetterReplayMany: {
     method: 'POST',
     path: '/v1/dead-letters/replay',
-    scope: 'operate',
+    permission: 'run.operate',
     tag: 'dead letters',
     summary: 'Replay dead letters by filter, a bounded number a call; a dry run is the preview',
     query: dryRunQuery,
@@ -50,7 +50,7 @@ export const deadLetterRoutes = {
   deadLetterDeleteMany: {
     method: 'POST',
     path: '/v1/dead-letters/delete',
-    scope: 'operate',
+    permission: 'run.operate',
     tag: 'dead letters',
     summary: 'Delete (acknowledge) dead letters by filter, a bounded number a call; a dry run is the preview',
     query: dryRunQuery,
@@ -63,7 +63,7 @@ export const deadLetterRoutes = {
   deadLetterGet: {
     method: 'GET',
     path: '/v1/dead-letters/:id',
-    scope: 'read',
+    permission: 'run.read',
     tag: 'dead letters',
     summary: 'Get a dead letter with its run',
     params: id,
@@ -75,7 +75,7 @@ export const deadLetterRoutes = {
   deadLetterReplay: {
     method: 'POST',
     path: '/v1/dead-letters/:id/replay',
-    scope: 'operate',
+    permission: 'run.operate',
     tag: 'dead letters',
     summary: 'Replay a dead letter as a new run; again, it answers the same run',
     params: id,
@@ -89,7 +89,7 @@ export const deadLetterRoutes = {
   deadLetterDelete: {
     method: 'DELETE',
     path: '/v1/dead-letters/:id',
-    scope: 'operate',
+    permission: 'run.operate',
     tag: 'dead letters',
     summary: 'Delete (acknowledge) a dead letter; the run stays in the history',
     params: id,

@@ -14,12 +14,21 @@ export const errorTable = {
   invalid_cursor: { status: 400, title: 'The cursor does not belong to this list', retryable: false },
   invalid_target: { status: 400, title: 'The target is not allowed', retryable: false },
   invalid_config: { status: 400, title: 'The configuration is not valid', retryable: false },
+  beyond_quota: { status: 400, title: 'A quota of the tenant allows less', retryable: false },
   unauthenticated: { status: 401, title: 'No valid API key was given', retryable: false },
+  sign_in_failed: { status: 401, title: 'The sign-in was refused', retryable: false },
   forbidden: { status: 403, title: 'The API key may not do this', retryable: false },
+  cross_origin: { status: 403, title: 'The request came from another site', retryable: false },
   not_found: { status: 404, title: 'There is no such thing here', retryable: false },
   method_not_allowed: { status: 405, title: 'This path does not take that method', retryable: false },
   name_taken: { status: 409, title: 'The name is already in use', retryable: false },
   in_use: { status: 409, title: 'Something else still needs this', retryable: false },
+  sign_in_off: {
+    status: 409,
+    title: 'This server is not set up for that way to sign in',
+    retryable: false,
+  },
+  last_owner: { status: 409, title: 'A tenant keeps at least one active owner', retryable: false },
   invalid_state: { status: 409, title: 'Not possible in the present state', retryable: false },
   idempotency_key_busy: {
     status: 409,
@@ -27,6 +36,7 @@ export const errorTable = {
     retryable: true,
   },
   lease_lost: { status: 409, title: 'The lease of this run is held by another attempt', retryable: false },
+  callback_over: { status: 409, title: 'The attempt that this reports on is over', retryable: false },
   session_lost: {
     status: 409,
     title: 'The session of this worker has ended; open a new one',
@@ -40,6 +50,7 @@ export const errorTable = {
     title: 'The Idempotency-Key was used with another request',
     retryable: false,
   },
+  quota_exceeded: { status: 429, title: 'A quota of the tenant is used up', retryable: true },
   too_many_requests: { status: 429, title: 'Too many requests', retryable: true },
   internal: { status: 500, title: 'Belfry failed to answer', retryable: true },
   database_unavailable: { status: 503, title: 'The database cannot be reached', retryable: true },
@@ -47,6 +58,12 @@ export const errorTable = {
   database_full: { status: 503, title: 'The database has no space left', retryable: true },
   database_timeout: { status: 503, title: 'The database did not answer in time', retryable: true },
   serialization_conflict: { status: 503, title: 'Another change got in the way', retryable: true },
+  sign_in_unavailable: { status: 503, title: 'The OpenID provider cannot be asked', retryable: true },
+  secrets_unavailable: {
+    status: 503,
+    title: 'Secrets can be neither sealed nor opened now',
+    retryable: true,
+  },
   schema_mismatch: { status: 503, title: 'The database schema does not fit this version', retryable: false },
   shutting_down: { status: 503, title: 'This server is shutting down', retryable: true },
   // Made by clients (SDK, CLI) where no answer of a server says more; the API never answers these.
@@ -67,16 +84,27 @@ export type ErrorDetail = { readonly pointer: string; readonly message: string }
 export class BelfryError extends Error {
   readonly code: ErrorCode
   readonly errors: readonly ErrorDetail[]
+  /** Name of the quota that refused it. */
+  readonly quota: string | undefined
+  /** When another try can help, where that is known. */
+  readonly retryAfterSeconds: number | undefined
 
   constructor(
     code: ErrorCode,
     message: string,
-    options: { cause?: unknown; errors?: readonly ErrorDetail[] } = {},
+    options: {
+      cause?: unknown
+      errors?: readonly ErrorDetail[]
+      quota?: string
+      retryAfterSeconds?: number
+    } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.name = 'BelfryError'
     this.code = code
     this.errors = options.errors ?? []
+    this.quota = options.quota
+    this.retryAfterSeconds = options.retryAfterSeconds
   }
 
   get status(): number {
@@ -98,6 +126,8 @@ export type Problem = {
   readonly code: ErrorCode
   readonly retryable: boolean
   readonly errors: readonly ErrorDetail[]
+  /** Of a refusal by a quota: its name. */
+  readonly quota?: string
 }
 
 /** Builds the problem document of an error; `requestId` becomes `instance`. */
@@ -112,5 +142,6 @@ export function toProblem(error: BelfryError, requestId: string): Problem {
     code: error.code,
     retryable: row.retryable,
     errors: error.errors,
+    ...(error.quota === undefined ? {} : { quota: error.quota }),
   }
 }

@@ -10,7 +10,7 @@ export const eventRoutes = {
   eventSend: {
     method: 'POST',
     path: '/v1/events',
-    scope: 'enqueue',
+    permission: 'event.send',
     tag: 'workflows',
     summary: 'Say that something happened: every workflow that names the event begins a run, once a key',
     query: dryRunQuery,

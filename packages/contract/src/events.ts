@@ -119,6 +119,8 @@ export type EngineEvents = {
   /** `failed` schedules cannot be evaluated by the new data and keep the time they had; `error` names one. */
   replan_ended: ReplanFacts & { state: 'done' | 'superseded'; error: string | null; requestedAtMs: number }
   /** A loop of a role failed and will try again. */
+  /** What dead workers had left on an engine was removed. */
+  containers_removed: { count: number }
   role_failed: { role: string; error: unknown; retryInMs: number }
   /** The local clock and the database's differ; positive: the local one is ahead. */
   clock_skew: { skewMs: number }

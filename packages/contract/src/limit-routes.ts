@@ -17,7 +17,7 @@ const poolRoutes = {
   poolCreate: {
     method: 'POST',
     path: '/v1/pools',
-    scope: 'admin',
+    permission: 'limit.write',
     tag: 'limits',
     summary: 'Make a pool',
     query: dryRunQuery,
@@ -30,7 +30,7 @@ const poolRoutes = {
   poolList: {
     method: 'GET',
     path: '/v1/pools',
-    scope: 'read',
+    permission: 'limit.read',
     tag: 'limits',
     summary: 'List pools',
     query: pools.poolListQuery,
@@ -42,7 +42,7 @@ const poolRoutes = {
   poolGet: {
     method: 'GET',
     path: '/v1/pools/:id',
-    scope: 'read',
+    permission: 'limit.read',
     tag: 'limits',
     summary: 'Get a pool, and how much of it is taken',
     params: id,
@@ -54,7 +54,7 @@ const poolRoutes = {
   poolUpdate: {
     method: 'PATCH',
     path: '/v1/pools/:id',
-    scope: 'admin',
+    permission: 'limit.write',
     tag: 'limits',
     summary: 'Change a pool; it holds from the next opening on',
     params: id,
@@ -68,7 +68,7 @@ const poolRoutes = {
   poolDelete: {
     method: 'DELETE',
     path: '/v1/pools/:id',
-    scope: 'admin',
+    permission: 'limit.write',
     tag: 'limits',
     summary: 'Delete a pool that no job names',
     params: id,
@@ -80,7 +80,7 @@ const poolRoutes = {
   tenantLimitGet: {
     method: 'GET',
     path: '/v1/tenant/limit',
-    scope: 'read',
+    permission: 'limit.read',
     tag: 'limits',
     summary: 'How many runs of the tenant there may be at once, and are',
     response: pools.tenantLimitStateSchema,
@@ -91,7 +91,7 @@ const poolRoutes = {
   tenantLimitSet: {
     method: 'PATCH',
     path: '/v1/tenant/limit',
-    scope: 'admin',
+    permission: 'limit.write',
     tag: 'limits',
     summary: 'Set how many runs of the tenant there may be at once',
     query: dryRunQuery,
@@ -108,7 +108,7 @@ export const limitRoutes = {
   queueList: {
     method: 'GET',
     path: '/v1/queues',
-    scope: 'read',
+    permission: 'queue.read',
     tag: 'limits',
     summary: 'Queues in which the tenant has runs, jobs or a pause',
     response: queues.queueListSchema,
@@ -119,7 +119,7 @@ export const limitRoutes = {
   queueGet: {
     method: 'GET',
     path: '/v1/queues/:queue',
-    scope: 'read',
+    permission: 'queue.read',
     tag: 'limits',
     summary: 'What runs next in a queue, in order and why, and what holds the rest',
     params: queue,
@@ -132,7 +132,7 @@ export const limitRoutes = {
   queueStats: {
     method: 'GET',
     path: '/v1/queues/:queue/stats',
-    scope: 'any_key',
+    permission: 'any_key',
     tag: 'limits',
     summary: 'Backlog, slots, and how many workers a queue needs, to scale by',
     params: queue,
@@ -145,7 +145,7 @@ export const limitRoutes = {
   queuePause: {
     method: 'POST',
     path: '/v1/queues/:queue/pause',
-    scope: 'operate',
+    permission: 'queue.operate',
     tag: 'limits',
     summary: 'Start nothing more from a queue, for this tenant; what runs goes on',
     params: queue,
@@ -159,7 +159,7 @@ export const limitRoutes = {
   queueResume: {
     method: 'POST',
     path: '/v1/queues/:queue/resume',
-    scope: 'operate',
+    permission: 'queue.operate',
     tag: 'limits',
     summary: 'Go on with a queue; what waited starts as its limits allow',
     params: queue,
@@ -173,7 +173,7 @@ export const limitRoutes = {
   jobPause: {
     method: 'POST',
     path: '/v1/jobs/:id/pause',
-    scope: 'operate',
+    permission: 'job.operate',
     tag: 'jobs',
     summary: 'Start no more runs of a job; what runs goes on, what is asked for waits',
     params: id,
@@ -187,7 +187,7 @@ export const limitRoutes = {
   jobResume: {
     method: 'POST',
     path: '/v1/jobs/:id/resume',
-    scope: 'operate',
+    permission: 'job.operate',
     tag: 'jobs',
     summary: 'Go on with the runs of a job',
     params: id,

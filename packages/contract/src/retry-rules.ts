@@ -14,8 +14,20 @@ export function doubledMs(n: number, baseMs: number, capMs: number): number {
   return Math.min(capMs, baseMs * 2 ** exponent)
 }
 
-/** The pause before jitter, in ms: `failures` counts from 1; a list repeats its last delay. */
+/** So many failures may follow each other at once, where a policy says so; then a pause has a least limit. */
+export const quickRetries = 10
+export const leastPauseMs = 100
+
+/**
+ * The pause before jitter, in ms: `failures` counts from 1; a list repeats its last delay. A policy without
+ * pauses gets short ones in the long run, so that no run keeps a worker and its target busy by failing.
+ */
 export function retryLimitMs(policy: RetryPolicy, failures: number): number {
+  const saidMs = saidLimitMs(policy, failures)
+  return failures > quickRetries ? Math.max(saidMs, leastPauseMs) : saidMs
+}
+
+function saidLimitMs(policy: RetryPolicy, failures: number): number {
   const { backoff, baseMs, capMs, delaysMs } = policy
   switch (backoff) {
     case 'list':

@@ -1,24 +1,31 @@
 /**
- * The table of API routes: method, path, the scope a key needs, what comes in, what goes out, which errors it
- * documents. The server registers exactly these, the OpenAPI document is made of them, the client and the
- * tests walk them. A route without a scope does not exist: deny is the default.
+ * The table of API routes: method, path, the permission that it takes, what comes in, what goes out, which
+ * errors it documents. The server registers exactly these, the OpenAPI document is made of them, the client
+ * and the tests walk them. A route without a permission does not exist: deny is the default.
  */
 import { z } from 'zod'
 import * as access from './access.ts'
+import { auditRoutes } from './audit-routes.ts'
 import { backfillRoutes } from './backfill-routes.ts'
 import { calendarRoutes } from './calendar-routes.ts'
+import { containerRoutes } from './container-routes.ts'
+import { callbackRoutes } from './callback-routes.ts'
 import { dryRunQuery, idSchema } from './common.ts'
 import { deadLetterRoutes } from './dead-letter-routes.ts'
 import type { ErrorCode } from './errors.ts'
 import * as jobs from './jobs.ts'
 import { limitRoutes } from './limit-routes.ts'
+import { quotaRoutes } from './quota-routes.ts'
+import { memberRoutes } from './member-routes.ts'
 import { runCancelManySchema, runsCanceledSchema } from './run-cancels.ts'
 import { runInsightRoutes } from './run-insight-routes.ts'
 import * as requests from './run-requests.ts'
 import * as runs from './runs.ts'
 import type { Route } from './route.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
+import { secretRoutes } from './secret-routes.ts'
 import { serverRoutes } from './server-routes.ts'
+import { serviceAccountRoutes } from './service-account-routes.ts'
 import { workerRoutes } from './worker-routes.ts'
 import { eventRoutes } from './event-routes.ts'
 import { workflowActRoutes } from './workflow-act-routes.ts'
@@ -31,9 +38,9 @@ export const routes = {
   whoami: {
     method: 'GET',
     path: '/v1/whoami',
-    scope: 'any_key',
+    permission: 'any_key',
     tag: 'access',
-    summary: 'The tenant and scopes of the key',
+    summary: 'Who calls: tenant, principal, permissions',
     response: access.whoamiSchema,
     status: 200,
     effect: 'none',
@@ -42,7 +49,7 @@ export const routes = {
   tenantCreate: {
     method: 'POST',
     path: '/v1/tenants',
-    scope: 'platform',
+    permission: 'tenant.manage',
     tag: 'access',
     summary: 'Make a tenant',
     query: dryRunQuery,
@@ -55,7 +62,7 @@ export const routes = {
   tenantList: {
     method: 'GET',
     path: '/v1/tenants',
-    scope: 'platform',
+    permission: 'tenant.manage',
     tag: 'access',
     summary: 'List tenants',
     query: access.tenantListQuery,
@@ -67,7 +74,7 @@ export const routes = {
   keyCreate: {
     method: 'POST',
     path: '/v1/keys',
-    scope: 'any_key',
+    permission: 'any_key',
     tag: 'access',
     summary: 'Make an API key; its secret is shown once',
     query: dryRunQuery,
@@ -80,7 +87,7 @@ export const routes = {
   keyList: {
     method: 'GET',
     path: '/v1/keys',
-    scope: 'admin',
+    permission: 'key.read',
     tag: 'access',
     summary: 'List API keys',
     query: access.keyListQuery,
@@ -92,7 +99,7 @@ export const routes = {
   keyRevoke: {
     method: 'POST',
     path: '/v1/keys/:id/revoke',
-    scope: 'admin',
+    permission: 'key.write',
     tag: 'access',
     summary: 'Revoke an API key',
     params: id,
@@ -106,7 +113,7 @@ export const routes = {
   jobCreate: {
     method: 'POST',
     path: '/v1/jobs',
-    scope: 'admin',
+    permission: 'job.write',
     tag: 'jobs',
     summary: 'Define a job',
     query: dryRunQuery,
@@ -119,7 +126,7 @@ export const routes = {
   jobList: {
     method: 'GET',
     path: '/v1/jobs',
-    scope: 'read',
+    permission: 'job.read',
     tag: 'jobs',
     summary: 'List jobs',
     query: jobs.jobListQuery,
@@ -131,7 +138,7 @@ export const routes = {
   jobGet: {
     method: 'GET',
     path: '/v1/jobs/:id',
-    scope: 'read',
+    permission: 'job.read',
     tag: 'jobs',
     summary: 'Get a job',
     params: id,
@@ -143,7 +150,7 @@ export const routes = {
   jobUpdate: {
     method: 'PATCH',
     path: '/v1/jobs/:id',
-    scope: 'admin',
+    permission: 'job.write',
     tag: 'jobs',
     summary: 'Change a job (a new version)',
     params: id,
@@ -157,7 +164,7 @@ export const routes = {
   jobDelete: {
     method: 'DELETE',
     path: '/v1/jobs/:id',
-    scope: 'admin',
+    permission: 'job.write',
     tag: 'jobs',
     summary: 'Delete a job that no schedule or workflow uses; its runs that wait or run go on',
     params: id,
@@ -169,6 +176,7 @@ export const routes = {
   ...scheduleRoutes,
   ...backfillRoutes,
   ...calendarRoutes,
+  ...callbackRoutes,
   ...workflowRoutes,
   ...eventRoutes,
   ...workflowActRoutes,
@@ -176,7 +184,7 @@ export const routes = {
   runCreate: {
     method: 'POST',
     path: '/v1/runs',
-    scope: 'enqueue',
+    permission: 'run.start',
     tag: 'runs',
     summary: 'Run a job on demand, now or later',
     query: dryRunQuery,
@@ -190,7 +198,7 @@ export const routes = {
   runBatch: {
     method: 'POST',
     path: '/v1/runs/batch',
-    scope: 'enqueue',
+    permission: 'run.start',
     tag: 'runs',
     summary: 'Ask for up to 1,000 runs in one call, each with a result of its own or all or nothing',
     query: dryRunQuery,
@@ -204,7 +212,7 @@ export const routes = {
   runList: {
     method: 'GET',
     path: '/v1/runs',
-    scope: 'read',
+    permission: 'run.read',
     tag: 'runs',
     summary: 'List runs, newest first',
     query: runs.runListQuery,
@@ -216,7 +224,7 @@ export const routes = {
   runGet: {
     method: 'GET',
     path: '/v1/runs/:id',
-    scope: 'read',
+    permission: 'run.read',
     tag: 'runs',
     summary: 'Get a run with its newest attempts',
     params: id,
@@ -228,7 +236,7 @@ export const routes = {
   attemptList: {
     method: 'GET',
     path: '/v1/runs/:id/attempts',
-    scope: 'read',
+    permission: 'run.read',
     tag: 'runs',
     summary: 'Attempts of a run, newest first',
     params: id,
@@ -241,7 +249,7 @@ export const routes = {
   runCancel: {
     method: 'POST',
     path: '/v1/runs/:id/cancel',
-    scope: 'operate',
+    permission: 'run.operate',
     tag: 'runs',
     summary: 'Cancel a run: at once while it waits, by signal while it runs',
     params: id,
@@ -255,7 +263,7 @@ export const routes = {
   runCancelMany: {
     method: 'POST',
     path: '/v1/runs/cancel',
-    scope: 'operate',
+    permission: 'run.operate',
     tag: 'runs',
     summary: 'Cancel runs by filter, a bounded number a call; a dry run is the preview',
     query: dryRunQuery,
@@ -265,10 +273,16 @@ export const routes = {
     effect: 'change',
     errors: ['invalid_cursor', 'precondition_failed'],
   },
+  ...auditRoutes,
+  ...containerRoutes,
   ...deadLetterRoutes,
   ...limitRoutes,
+  ...quotaRoutes,
   ...runInsightRoutes,
+  ...memberRoutes,
+  ...secretRoutes,
   ...serverRoutes,
+  ...serviceAccountRoutes,
   ...workerRoutes,
 } as const satisfies Record<string, Route>
 
@@ -287,6 +301,9 @@ export function documentedErrors(route: Route): readonly ErrorCode[] {
   if (route.body !== undefined) common.push('malformed_json', 'body_too_large', 'unsupported_media_type')
   if (route.effect === 'create') common.push('idempotency_key_reused', 'idempotency_key_busy')
   common.push('database_unavailable', 'database_timeout', 'shutting_down')
-  if (route.effect !== 'none') common.push('database_read_only', 'database_full', 'serialization_conflict')
+  if (route.effect !== 'none') {
+    common.push('database_read_only', 'database_full', 'serialization_conflict')
+    common.push('beyond_quota', 'quota_exceeded')
+  }
   return [...new Set([...common, ...route.errors])]
 }

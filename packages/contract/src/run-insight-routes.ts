@@ -10,7 +10,7 @@ import { runSchema } from './runs.ts'
 
 const look = {
   method: 'GET',
-  scope: 'read',
+  permission: 'run.read',
   tag: 'runs',
   params: z.strictObject({ id: idSchema }),
   status: 200,

@@ -134,6 +134,10 @@ export const attemptSchema = z
     httpStatus: z.int().nullable(),
     response: z.string().nullable(),
     responseTruncated: z.boolean(),
+    responseHeaders: z.record(z.string(), z.string()).nullable().meta({
+      description:
+        'Headers of the response that the job asked to keep (`capture`); null where there are none',
+    }),
     responseCapBytes: z.int(),
     result: jsonValueSchema.meta({
       description: `What the function answered, at most ${maxResultBytes} bytes; null where there is none`,
@@ -172,6 +176,7 @@ const runCore = {
     .meta({ description: `Why it ended so. ${reasonsInWords}` }),
   queue: nameSchema,
   priority: z.int(),
+  runAs: nameSchema.nullable().meta({ description: 'The service account as which it runs' }),
   delivery: z.enum(deliveries).meta({
     description: '`at_most_once`: the handler is never called a second time, whatever happens',
   }),

@@ -21,7 +21,7 @@ export const scheduleRoutes = {
   scheduleCreate: {
     method: 'POST',
     path: '/v1/schedules',
-    scope: 'admin',
+    permission: 'schedule.write',
     tag: 'schedules',
     summary: 'Create a schedule',
     query: dryRunQuery,
@@ -34,7 +34,7 @@ export const scheduleRoutes = {
   schedulePreview: {
     method: 'POST',
     path: '/v1/schedules/preview',
-    scope: 'read',
+    permission: 'schedule.read',
     tag: 'schedules',
     summary: 'When a schedule would fire, or an edited one, without storing anything',
     body: schedules.schedulePreviewSchema,
@@ -46,7 +46,7 @@ export const scheduleRoutes = {
   scheduleList: {
     method: 'GET',
     path: '/v1/schedules',
-    scope: 'read',
+    permission: 'schedule.read',
     tag: 'schedules',
     summary: 'List schedules',
     query: schedules.scheduleListQuery,
@@ -58,7 +58,7 @@ export const scheduleRoutes = {
   scheduleGet: {
     method: 'GET',
     path: '/v1/schedules/:id',
-    scope: 'read',
+    permission: 'schedule.read',
     tag: 'schedules',
     summary: 'Get a schedule',
     params: id,
@@ -70,7 +70,7 @@ export const scheduleRoutes = {
   scheduleExplain: {
     method: 'GET',
     path: '/v1/schedules/:id/explain',
-    scope: 'read',
+    permission: 'schedule.read',
     tag: 'schedules',
     summary: 'When it runs next, and why it ran or did not run at a time; also of a deleted schedule',
     params: id,
@@ -83,7 +83,7 @@ export const scheduleRoutes = {
   scheduleUpdate: {
     method: 'PATCH',
     path: '/v1/schedules/:id',
-    scope: 'admin',
+    permission: 'schedule.write',
     tag: 'schedules',
     summary: 'Change a schedule',
     params: id,
@@ -97,7 +97,7 @@ export const scheduleRoutes = {
   scheduleDelete: {
     method: 'DELETE',
     path: '/v1/schedules/:id',
-    scope: 'admin',
+    permission: 'schedule.write',
     tag: 'schedules',
     summary: 'Delete a schedule; its occurrences and runs stay, to be found by its id',
     params: id,
@@ -109,7 +109,7 @@ export const scheduleRoutes = {
   schedulePause: {
     method: 'POST',
     path: '/v1/schedules/:id/pause',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'schedules',
     summary: 'Pause a schedule',
     params: id,
@@ -123,7 +123,7 @@ export const scheduleRoutes = {
   scheduleResume: {
     method: 'POST',
     path: '/v1/schedules/:id/resume',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'schedules',
     summary: 'Resume a schedule from now on; what fell due while paused does not run',
     params: id,
@@ -137,7 +137,7 @@ export const scheduleRoutes = {
   scheduleSkip: {
     method: 'POST',
     path: '/v1/schedules/:id/skip',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'schedules',
     summary: 'Skip the next planned times of a schedule',
     params: id,
@@ -151,7 +151,7 @@ export const scheduleRoutes = {
   scheduleSleep: {
     method: 'POST',
     path: '/v1/schedules/:id/sleep',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'schedules',
     summary: 'Skip the planned times of a schedule until an instant',
     params: id,
@@ -165,7 +165,7 @@ export const scheduleRoutes = {
   scheduleWake: {
     method: 'POST',
     path: '/v1/schedules/:id/wake',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'schedules',
     summary: 'End a skip or sleep of a schedule; what was skipped does not run',
     params: id,
@@ -179,7 +179,7 @@ export const scheduleRoutes = {
   scheduleTrigger: {
     method: 'POST',
     path: '/v1/schedules/:id/trigger',
-    scope: 'operate',
+    permission: 'schedule.operate',
     tag: 'schedules',
     summary: 'Run the job or workflow of a schedule now; its planned times do not move',
     params: id,
@@ -194,7 +194,7 @@ export const scheduleRoutes = {
   occurrenceList: {
     method: 'GET',
     path: '/v1/schedules/:id/occurrences',
-    scope: 'read',
+    permission: 'schedule.read',
     tag: 'schedules',
     summary: 'What became of each planned time, newest first; also of a deleted schedule',
     params: id,

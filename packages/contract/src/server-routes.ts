@@ -10,7 +10,7 @@ export const serverRoutes = {
   serverGet: {
     method: 'GET',
     path: '/v1/server',
-    scope: 'any_key',
+    permission: 'any_key',
     tag: 'server',
     summary: 'Version, time and zone data of the server that answers',
     response: serverSchema,
@@ -21,7 +21,7 @@ export const serverRoutes = {
   clusterGet: {
     method: 'GET',
     path: '/v1/cluster',
-    scope: 'platform',
+    permission: 'cluster.read',
     tag: 'server',
     summary: 'Processes, shards and terms, lag, clock skew, versions, and what is wrong',
     response: clusterSchema,
@@ -32,7 +32,7 @@ export const serverRoutes = {
   replanList: {
     method: 'GET',
     path: '/v1/replans',
-    scope: 'platform',
+    permission: 'cluster.read',
     tag: 'server',
     summary: 'Zones whose future times were computed again after new zone data, newest first',
     query: replanListQuery,

@@ -70,7 +70,7 @@ export type RunSource = (typeof runSources)[number]
 export const deliveries = ['at_least_once', 'at_most_once'] as const
 export type Delivery = (typeof deliveries)[number]
 
-export const handlerKinds = ['http', 'function'] as const
+export const handlerKinds = ['http', 'function', 'container', 'lambda'] as const
 export type HandlerKind = (typeof handlerKinds)[number]
 
 /**

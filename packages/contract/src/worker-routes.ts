@@ -8,13 +8,13 @@ import * as workers from './workers.ts'
 
 const id = z.strictObject({ id: idSchema })
 
-const call = { method: 'POST', scope: 'worker', tag: 'workers', effect: 'change' } as const
+const call = { method: 'POST', permission: 'worker.serve', tag: 'workers', effect: 'change' } as const
 
 export const workerRoutes = {
   runLog: {
     method: 'GET',
     path: '/v1/runs/:id/log',
-    scope: 'read',
+    permission: 'run.read',
     tag: 'runs',
     summary: 'What an attempt of a function logged, line by line',
     params: id,
@@ -45,7 +45,7 @@ export const workerRoutes = {
   workerList: {
     method: 'GET',
     path: '/v1/workers',
-    scope: 'read',
+    permission: 'worker.read',
     tag: 'workers',
     summary: 'List the workers of functions that are alive',
     query: workers.workerListQuery,

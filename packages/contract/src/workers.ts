@@ -25,7 +25,7 @@ import {
   pageQuery,
   safeText,
 } from './common.ts'
-import { jobDefinitionSchema, jobUpdateSchema } from './jobs.ts'
+import { functionSecretsSchema, jobDefinitionSchema, jobUpdateSchema } from './jobs.ts'
 import { deliveries, runStates } from './states.ts'
 
 /** Runs in one claim, ends in one report. */
@@ -48,6 +48,7 @@ export const functionJobSchema = z
   .strictObject({
     name: nameSchema.meta({ description: 'Name of the job and of its function' }),
     ...jobUpdateSchema.omit({ handler: true }).shape,
+    secrets: functionSecretsSchema.optional(),
   })
   .meta({ id: 'FunctionJob' })
 export type FunctionJob = z.infer<typeof functionJobSchema>
@@ -165,6 +166,10 @@ export const claimedRunSchema = z
     scheduledFor: instantSchema.nullable(),
     traceparent: z.string(),
     input: jsonValueSchema,
+    secrets: z
+      .record(z.string(), z.string())
+      .optional()
+      .meta({ description: 'Values of the secrets that the job names; mask them in all that is sent back' }),
   })
   .meta({ id: 'ClaimedRun' })
 export type ClaimedFunctionRun = z.infer<typeof claimedRunSchema>

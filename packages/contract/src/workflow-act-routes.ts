@@ -10,7 +10,7 @@ import { workflowExplainQuery, workflowRunExplanationSchema } from './workflow-e
 
 const act = {
   method: 'POST',
-  scope: 'operate',
+  permission: 'workflow.operate',
   tag: 'workflows',
   params: z.strictObject({ id: idSchema }),
   query: dryRunQuery,
@@ -44,7 +44,7 @@ export const workflowActRoutes = {
   workflowRunExplain: {
     method: 'GET',
     path: '/v1/workflow-runs/:id/explanation',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'What holds a workflow run or a task of it now, or why it ended as it did',
     params: act.params,
@@ -57,7 +57,7 @@ export const workflowActRoutes = {
   workflowRunHistory: {
     method: 'GET',
     path: '/v1/workflow-runs/:id/history',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'What was done to a workflow run by hand: who, when, why',
     params: act.params,

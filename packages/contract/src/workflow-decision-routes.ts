@@ -14,7 +14,7 @@ export const workflowDecisionRoutes = {
   approvalList: {
     method: 'GET',
     path: '/v1/approvals',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'List tasks that wait for an approval, newest first',
     query: decisions.approvalListQuery,
@@ -26,7 +26,7 @@ export const workflowDecisionRoutes = {
   workflowRunApprove: {
     method: 'POST',
     path: '/v1/workflow-runs/:id/approve',
-    scope: 'operate',
+    permission: 'workflow.approve',
     tag: 'workflows',
     summary: 'Approve a task that waits for it; who did it and why is kept',
     params: id,
@@ -40,7 +40,7 @@ export const workflowDecisionRoutes = {
   workflowRunReject: {
     method: 'POST',
     path: '/v1/workflow-runs/:id/reject',
-    scope: 'operate',
+    permission: 'workflow.approve',
     tag: 'workflows',
     summary: 'Reject a task that waits for an approval; who did it and why is kept',
     params: id,
@@ -54,7 +54,7 @@ export const workflowDecisionRoutes = {
   workflowRunSignal: {
     method: 'POST',
     path: '/v1/workflow-runs/:id/signal',
-    scope: 'enqueue',
+    permission: 'event.send',
     tag: 'workflows',
     summary: 'Send a signal to a workflow run, also before a task waits for it',
     params: id,

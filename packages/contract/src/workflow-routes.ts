@@ -16,7 +16,7 @@ export const workflowRoutes = {
   workflowApply: {
     method: 'POST',
     path: '/v1/workflows',
-    scope: 'admin',
+    permission: 'workflow.write',
     tag: 'workflows',
     summary: 'Make the workflow of this name, or give it a new version where it differs',
     query: dryRunQuery,
@@ -30,7 +30,7 @@ export const workflowRoutes = {
   workflowList: {
     method: 'GET',
     path: '/v1/workflows',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'List workflows',
     query: catalog.workflowListQuery,
@@ -42,7 +42,7 @@ export const workflowRoutes = {
   workflowGet: {
     method: 'GET',
     path: '/v1/workflows/:id',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'Get a workflow, in its newest version or another one',
     params: id,
@@ -55,7 +55,7 @@ export const workflowRoutes = {
   workflowVersionList: {
     method: 'GET',
     path: '/v1/workflows/:id/versions',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'Versions of a workflow, newest first',
     params: id,
@@ -68,7 +68,7 @@ export const workflowRoutes = {
   workflowDiff: {
     method: 'GET',
     path: '/v1/workflows/:id/diff',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'What differs between two versions of a workflow, in words',
     params: id,
@@ -81,7 +81,7 @@ export const workflowRoutes = {
   workflowDelete: {
     method: 'DELETE',
     path: '/v1/workflows/:id',
-    scope: 'admin',
+    permission: 'workflow.write',
     tag: 'workflows',
     summary: 'Delete a workflow; its runs that are under way go on',
     params: id,
@@ -93,7 +93,7 @@ export const workflowRoutes = {
   workflowRunCreate: {
     method: 'POST',
     path: '/v1/workflow-runs',
-    scope: 'enqueue',
+    permission: 'workflow.start',
     tag: 'workflows',
     summary: 'Run a workflow now',
     query: dryRunQuery,
@@ -106,7 +106,7 @@ export const workflowRoutes = {
   workflowRunList: {
     method: 'GET',
     path: '/v1/workflow-runs',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'List workflow runs, newest first',
     query: runs.workflowRunListQuery,
@@ -118,7 +118,7 @@ export const workflowRoutes = {
   workflowRunGet: {
     method: 'GET',
     path: '/v1/workflow-runs/:id',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'Get a workflow run',
     params: id,
@@ -130,7 +130,7 @@ export const workflowRoutes = {
   workflowRunTasks: {
     method: 'GET',
     path: '/v1/workflow-runs/:id/tasks',
-    scope: 'read',
+    permission: 'workflow.read',
     tag: 'workflows',
     summary: 'How the tasks of a workflow run stand',
     params: id,
@@ -142,7 +142,7 @@ export const workflowRoutes = {
   workflowRunCancel: {
     method: 'POST',
     path: '/v1/workflow-runs/:id/cancel',
-    scope: 'operate',
+    permission: 'workflow.operate',
     tag: 'workflows',
     summary: 'Cancel a workflow run: what waits ends, what runs is asked to; finally and teardowns run',
     params: id,

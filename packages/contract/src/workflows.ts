@@ -8,7 +8,7 @@
 import { z } from 'zod'
 import { durationMsSchema, jsonSchema, jsonUpTo, nameSchema, safeText } from './common.ts'
 import { inputSchemaSchema } from './input-schema.ts'
-import { functionHandlerSchema, httpHandlerSchema } from './jobs.ts'
+import { jobHandlerSchema } from './jobs.ts'
 import { atLimits, inputKeySchema, maxConcurrency } from './limits.ts'
 import { retryChangeSchema } from './retry-policy.ts'
 import { deliveries } from './states.ts'
@@ -140,8 +140,6 @@ export const forEachSchema = z
   })
   .meta({ id: 'ForEach', description: 'One run for each item of a list; an empty list skips the task' })
 
-const handlerSchema = z.discriminatedUnion('kind', [httpHandlerSchema, functionHandlerSchema])
-
 /** What a task does: exactly one of these. */
 const bodies = ['job', 'handler', 'workflow', 'approval', 'wait'] as const
 /** What says how a job runs, and what is given to it. */
@@ -152,7 +150,7 @@ export const workflowTaskSchema = z
   .strictObject({
     id: taskIdSchema,
     job: nameSchema.optional().meta({ description: 'A job by its name, as it is when the task starts' }),
-    handler: handlerSchema.optional(),
+    handler: jobHandlerSchema.optional(),
     workflow: nameSchema.optional().meta({ description: 'Another workflow, run as one task' }),
     approval: approvalSchema.optional().meta({ description: 'Waits until somebody approves or rejects it' }),
     wait: waitSchema.optional(),

@@ -64,6 +64,7 @@ export function errorOfAnswer(response: Response, body: unknown, url: string): A
     code,
     retryable: typeof fields['retryable'] === 'boolean' ? fields['retryable'] : errorTable[code].retryable,
     errors: details(fields['errors']),
+    ...(typeof fields['quota'] === 'string' ? { quota: fields['quota'] } : {}),
   }
   return new AnswerError(problem, retryAfterMs(response.headers.get('retry-after')))
 }

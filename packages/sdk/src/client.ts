@@ -20,6 +20,13 @@ import { enqueueRequest } from './functions/enqueue.ts'
 import { registerJobs } from './functions/register.ts'
 import type { Listing } from './listing.ts'
 import { type Pools, type Queues, queuesOf } from './queues.ts'
+import { type Audit, auditOf } from './audit.ts'
+import { type People, peopleOf } from './people.ts'
+import { type Lambda, lambdaOf } from './lambda.ts'
+import { secretsOf, type Secrets } from './secrets.ts'
+import { type ServiceAccounts, serviceAccountsOf } from './service-accounts.ts'
+import { type ContainerPolicies, containerPoliciesOf } from './container-policies.ts'
+import { type Quotas, quotasOf } from './quotas.ts'
 import type { Requester } from './requester.ts'
 import { createRequester } from './requester.ts'
 import type { AnswerOf, BodyOf, CallOptions, ChangeOptions, ItemOf, QueryOf } from './route-types.ts'
@@ -40,153 +47,163 @@ export type ClientOptions = {
   readonly retry?: RetryOptions | undefined
 }
 
-export type Client = Requester & {
-  readonly url: string
-  whoami(options?: CallOptions): Promise<AnswerOf<'whoami'>>
-  /** Version, time and zone data of the server that answers. */
-  server(options?: CallOptions): Promise<AnswerOf<'serverGet'>>
-  /** Its processes, shards and terms, and what is wrong; needs the scope `platform`. */
-  cluster(options?: CallOptions): Promise<AnswerOf<'clusterGet'>>
-  readonly jobs: {
-    create: Create<'jobCreate'>
-    list: List<'jobList'>
-    get: Get<'jobGet'>
-    update: Change<'jobUpdate'>
-    delete: Act<'jobDelete'>
-    pause: Change<'jobPause'>
-    resume: Act<'jobResume'>
-  }
-  readonly schedules: {
-    create: Create<'scheduleCreate'>
-    list: List<'scheduleList'>
-    get: Get<'scheduleGet'>
-    update: Change<'scheduleUpdate'>
-    delete: Act<'scheduleDelete'>
-    pause: Change<'schedulePause'>
-    /** From now on; with `backfillFrom` what was planned since then runs as well. */
-    resume: Change<'scheduleResume'>
-    /** Leaves out the next planned times. */
-    skip: Change<'scheduleSkip'>
-    /** Leaves out the planned times until an instant. */
-    sleep(
-      id: string,
-      body: BodyOf<'scheduleSleep'>,
-      options?: ChangeOptions,
-    ): Promise<AnswerOf<'scheduleSleep'>>
-    /** Ends a skip or sleep. */
-    wake: Act<'scheduleWake'>
-    /** Runs it now, or for another nominal time; its planned times do not move. */
-    trigger: Change<'scheduleTrigger'>
-    /** When it would fire; with `scheduleId`, before and after an edit. Stores nothing. */
-    preview(body: BodyOf<'schedulePreview'>, options?: CallOptions): Promise<AnswerOf<'schedulePreview'>>
-    /** Runs planned times that are over; a dry run answers the preview. */
-    backfill(
-      id: string,
-      body: BodyOf<'backfillCreate'>,
-      options?: ChangeOptions,
-    ): Promise<AnswerOf<'backfillCreate'>>
-    /** When it runs next, and why it ran or did not run at a time or in a stretch of time. */
-    explain(
-      id: string,
-      query?: QueryOf<'scheduleExplain'>,
-      options?: CallOptions,
-    ): Promise<AnswerOf<'scheduleExplain'>>
-    /** What became of each planned time, newest first. */
-    occurrences(
-      id: string,
-      query?: QueryOf<'occurrenceList'>,
-      options?: CallOptions,
-    ): Listing<ItemOf<'occurrenceList'>>
-  }
-  readonly runs: {
-    create: Create<'runCreate'>
-    /** Up to 1,000 in one call; each has a result of its own, or with `atomic` all or nothing. */
-    enqueueBatch: Create<'runBatch'>
-    list: List<'runList'>
-    /** With the newest of its attempts. */
-    get: Get<'runGet'>
-    /** All its attempts, newest first. */
-    attempts(
-      id: string,
-      query?: QueryOf<'attemptList'>,
-      options?: CallOptions,
-    ): Listing<ItemOf<'attemptList'>>
-    cancel: Change<'runCancel'>
-    /** All that a filter means; a dry run answers the preview. */
-    cancelMany(body: CancelManyBody, options?: BulkOptions): Promise<AnswerOf<'runCancelMany'>>
-    /** What holds it back now, or why it ended as it did. */
-    explain: Get<'runExplain'>
+export type Client = Requester &
+  People & {
+    readonly url: string
+    whoami(options?: CallOptions): Promise<AnswerOf<'whoami'>>
+    /** Version, time and zone data of the server that answers. */
+    server(options?: CallOptions): Promise<AnswerOf<'serverGet'>>
+    /** Its processes, shards and terms, and what is wrong; needs the scope `platform`. */
+    cluster(options?: CallOptions): Promise<AnswerOf<'clusterGet'>>
+    readonly jobs: {
+      create: Create<'jobCreate'>
+      list: List<'jobList'>
+      get: Get<'jobGet'>
+      update: Change<'jobUpdate'>
+      delete: Act<'jobDelete'>
+      pause: Change<'jobPause'>
+      resume: Act<'jobResume'>
+    }
+    readonly schedules: {
+      create: Create<'scheduleCreate'>
+      list: List<'scheduleList'>
+      get: Get<'scheduleGet'>
+      update: Change<'scheduleUpdate'>
+      delete: Act<'scheduleDelete'>
+      pause: Change<'schedulePause'>
+      /** From now on; with `backfillFrom` what was planned since then runs as well. */
+      resume: Change<'scheduleResume'>
+      /** Leaves out the next planned times. */
+      skip: Change<'scheduleSkip'>
+      /** Leaves out the planned times until an instant. */
+      sleep(
+        id: string,
+        body: BodyOf<'scheduleSleep'>,
+        options?: ChangeOptions,
+      ): Promise<AnswerOf<'scheduleSleep'>>
+      /** Ends a skip or sleep. */
+      wake: Act<'scheduleWake'>
+      /** Runs it now, or for another nominal time; its planned times do not move. */
+      trigger: Change<'scheduleTrigger'>
+      /** When it would fire; with `scheduleId`, before and after an edit. Stores nothing. */
+      preview(body: BodyOf<'schedulePreview'>, options?: CallOptions): Promise<AnswerOf<'schedulePreview'>>
+      /** Runs planned times that are over; a dry run answers the preview. */
+      backfill(
+        id: string,
+        body: BodyOf<'backfillCreate'>,
+        options?: ChangeOptions,
+      ): Promise<AnswerOf<'backfillCreate'>>
+      /** When it runs next, and why it ran or did not run at a time or in a stretch of time. */
+      explain(
+        id: string,
+        query?: QueryOf<'scheduleExplain'>,
+        options?: CallOptions,
+      ): Promise<AnswerOf<'scheduleExplain'>>
+      /** What became of each planned time, newest first. */
+      occurrences(
+        id: string,
+        query?: QueryOf<'occurrenceList'>,
+        options?: CallOptions,
+      ): Listing<ItemOf<'occurrenceList'>>
+    }
+    readonly runs: {
+      create: Create<'runCreate'>
+      /** Up to 1,000 in one call; each has a result of its own, or with `atomic` all or nothing. */
+      enqueueBatch: Create<'runBatch'>
+      list: List<'runList'>
+      /** With the newest of its attempts. */
+      get: Get<'runGet'>
+      /** All its attempts, newest first. */
+      attempts(
+        id: string,
+        query?: QueryOf<'attemptList'>,
+        options?: CallOptions,
+      ): Listing<ItemOf<'attemptList'>>
+      cancel: Change<'runCancel'>
+      /** All that a filter means; a dry run answers the preview. */
+      cancelMany(body: CancelManyBody, options?: BulkOptions): Promise<AnswerOf<'runCancelMany'>>
+      /** What holds it back now, or why it ended as it did. */
+      explain: Get<'runExplain'>
+      /**
+       * Lines of its log as they are written, of all its attempts, and its end; connections that break are
+       * made again, and no line is missed or told twice.
+       */
+      followLogs(id: string, options?: FollowOptions): AsyncIterable<LogEvent>
+    }
+    readonly deadLetters: DeadLetterVerbs
+    readonly backfills: {
+      list: List<'backfillList'>
+      get: Get<'backfillGet'>
+      pause: Change<'backfillPause'>
+      resume: Act<'backfillResume'>
+      /** No further planned times; with `cancelRuns` what waits or runs ends as well. */
+      cancel: Change<'backfillCancel'>
+    }
+    /** What schedules leave out (`skipOn`) or keep to (`onlyOn`). */
+    readonly calendars: {
+      create: Create<'calendarCreate'>
+      list: List<'calendarList'>
+      get: Get<'calendarGet'>
+      /** Each part that is given replaces the one before; null takes it away. */
+      update: Change<'calendarUpdate'>
+      /** Refused while a schedule uses it. */
+      delete: Act<'calendarDelete'>
+      /** Which days and times it covers, and why. */
+      days(
+        id: string,
+        query?: QueryOf<'calendarDays'>,
+        options?: CallOptions,
+      ): Promise<AnswerOf<'calendarDays'>>
+    }
+    /** Limits that several jobs share. */
+    readonly pools: Pools
+    readonly queues: Queues
+    /** What a tenant may have. */
+    readonly containerPolicies: ContainerPolicies
+    readonly quotas: Quotas
+    /** Who did what. */
+    readonly audit: Audit
+    readonly lambda: Lambda
+    /** Values that jobs need and nobody reads back. */
+    readonly secrets: Secrets
+    /** Jobs that depend on each other. */
+    readonly workflows: WorkflowVerbs
+    readonly workflowRuns: WorkflowRunVerbs
+    /** Says that something happened: workflows that name it in their triggers begin, once for each key. */
+    readonly sendEvent: Create<'eventSend'>
+    /** What an attempt of a function logged, page by page. */
+    readonly logs: {
+      get(id: string, query?: QueryOf<'runLog'>, options?: CallOptions): Promise<AnswerOf<'runLog'>>
+    }
+    readonly workers: {
+      /** Those of functions that are alive. */
+      list: List<'workerList'>
+    }
+    readonly functions: {
+      /** Makes or updates the jobs of these definitions; `createWorker` does it at its start. */
+      register(jobs: readonly AnyJob[], options?: CallOptions): Promise<AnswerOf<'functionRegister'>>
+    }
+    /** Asks for a run of a job that is code; its input is checked first. Throws `invalid_request`. */
+    enqueue<Input>(job: Job<Input, unknown>, ...rest: EnqueueArguments<Input>): Promise<RunCreated>
     /**
-     * Lines of its log as they are written, of all its attempts, and its end; connections that break are made
-     * again, and no line is missed or told twice.
+     * Asks for a run for each input, in calls of up to 1,000, each of which is all or nothing. Every input is
+     * checked before. Throws `invalid_request`.
      */
-    followLogs(id: string, options?: FollowOptions): AsyncIterable<LogEvent>
+    enqueueMany<Input>(
+      job: Job<Input, unknown>,
+      inputs: readonly Input[],
+      options?: EnqueueManyOptions<Input>,
+    ): Promise<readonly RunReceipt[]>
+    readonly keys: { create: Create<'keyCreate'>; list: List<'keyList'>; revoke: Act<'keyRevoke'> }
+    readonly serviceAccounts: ServiceAccounts
+    readonly tenants: { create: Create<'tenantCreate'>; list: List<'tenantList'> }
+    /** Zones whose future times were computed again; needs the scope `platform`. */
+    readonly replans: { list: List<'replanList'> }
+    /** Resolves with the ended run, whatever its end; throws `wait_timeout`. */
+    waitForRun(id: string, options?: WaitOptions): Promise<Run>
+    /** Resolves with the backfill when it is over, however it ended; throws `wait_timeout`. */
+    waitForBackfill(id: string, options?: WaitUntilOptions<Backfill>): Promise<Backfill>
   }
-  readonly deadLetters: DeadLetterVerbs
-  readonly backfills: {
-    list: List<'backfillList'>
-    get: Get<'backfillGet'>
-    pause: Change<'backfillPause'>
-    resume: Act<'backfillResume'>
-    /** No further planned times; with `cancelRuns` what waits or runs ends as well. */
-    cancel: Change<'backfillCancel'>
-  }
-  /** What schedules leave out (`skipOn`) or keep to (`onlyOn`). */
-  readonly calendars: {
-    create: Create<'calendarCreate'>
-    list: List<'calendarList'>
-    get: Get<'calendarGet'>
-    /** Each part that is given replaces the one before; null takes it away. */
-    update: Change<'calendarUpdate'>
-    /** Refused while a schedule uses it. */
-    delete: Act<'calendarDelete'>
-    /** Which days and times it covers, and why. */
-    days(
-      id: string,
-      query?: QueryOf<'calendarDays'>,
-      options?: CallOptions,
-    ): Promise<AnswerOf<'calendarDays'>>
-  }
-  /** Limits that several jobs share. */
-  readonly pools: Pools
-  readonly queues: Queues
-  /** Jobs that depend on each other. */
-  readonly workflows: WorkflowVerbs
-  readonly workflowRuns: WorkflowRunVerbs
-  /** Says that something happened: workflows that name it in their triggers begin, once for each key. */
-  readonly sendEvent: Create<'eventSend'>
-  /** What an attempt of a function logged, page by page. */
-  readonly logs: {
-    get(id: string, query?: QueryOf<'runLog'>, options?: CallOptions): Promise<AnswerOf<'runLog'>>
-  }
-  readonly workers: {
-    /** Those of functions that are alive. */
-    list: List<'workerList'>
-  }
-  readonly functions: {
-    /** Makes or updates the jobs of these definitions; `createWorker` does it at its start. */
-    register(jobs: readonly AnyJob[], options?: CallOptions): Promise<AnswerOf<'functionRegister'>>
-  }
-  /** Asks for a run of a job that is code; its input is checked first. Throws `invalid_request`. */
-  enqueue<Input>(job: Job<Input, unknown>, ...rest: EnqueueArguments<Input>): Promise<RunCreated>
-  /**
-   * Asks for a run for each input, in calls of up to 1,000, each of which is all or nothing. Every input is
-   * checked before. Throws `invalid_request`.
-   */
-  enqueueMany<Input>(
-    job: Job<Input, unknown>,
-    inputs: readonly Input[],
-    options?: EnqueueManyOptions<Input>,
-  ): Promise<readonly RunReceipt[]>
-  readonly keys: { create: Create<'keyCreate'>; list: List<'keyList'>; revoke: Act<'keyRevoke'> }
-  readonly tenants: { create: Create<'tenantCreate'>; list: List<'tenantList'> }
-  /** Zones whose future times were computed again; needs the scope `platform`. */
-  readonly replans: { list: List<'replanList'> }
-  /** Resolves with the ended run, whatever its end; throws `wait_timeout`. */
-  waitForRun(id: string, options?: WaitOptions): Promise<Run>
-  /** Resolves with the backfill when it is over, however it ended; throws `wait_timeout`. */
-  waitForBackfill(id: string, options?: WaitUntilOptions<Backfill>): Promise<Backfill>
-}
 
 /** The noun with the most verbs. */
 function schedulesOf(
@@ -257,7 +274,7 @@ function functionsOf(
 function limitsOf(
   requester: Requester,
   { create, change, act, get, list }: ReturnType<typeof shapes>,
-): Pick<Client, 'pools' | 'queues'> {
+): Pick<Client, 'pools' | 'queues' | 'containerPolicies' | 'quotas'> {
   return {
     pools: {
       create: create('poolCreate'),
@@ -267,6 +284,25 @@ function limitsOf(
       delete: act('poolDelete'),
     },
     queues: queuesOf(requester),
+    containerPolicies: containerPoliciesOf(requester),
+    quotas: quotasOf(requester),
+  }
+}
+
+function runsOf(
+  requester: Requester,
+  { create, change, get, list }: ReturnType<typeof shapes>,
+): Client['runs'] {
+  return {
+    create: create('runCreate'),
+    enqueueBatch: create('runBatch'),
+    list: (query, options = {}) => list('runList', query, options),
+    get: get('runGet'),
+    attempts: (id, query, options = {}) => list('attemptList', query, { ...options, params: { id } }),
+    cancel: change('runCancel'),
+    cancelMany: (body, options) => cancelMany(requester, body, options),
+    explain: get('runExplain'),
+    followLogs: (id, options) => followLogs(requester, id, options),
   }
 }
 
@@ -285,6 +321,11 @@ export function createClient(options: ClientOptions): Client {
   return {
     url,
     ...requester,
+    audit: auditOf(requester, parts),
+    lambda: lambdaOf(requester),
+    secrets: secretsOf(requester, parts),
+    serviceAccounts: serviceAccountsOf(requester, parts),
+    ...peopleOf(requester, parts),
     whoami: (callOptions = {}) => requester.request('whoami', callOptions),
     server: (callOptions = {}) => requester.request('serverGet', callOptions),
     cluster: (callOptions = {}) => requester.request('clusterGet', callOptions),
@@ -298,18 +339,7 @@ export function createClient(options: ClientOptions): Client {
       resume: act('jobResume'),
     },
     schedules: schedulesOf(requester, parts),
-    runs: {
-      create: create('runCreate'),
-      enqueueBatch: create('runBatch'),
-      list: (query, callOptions = {}) => list('runList', query, callOptions),
-      get: get('runGet'),
-      attempts: (id, query, callOptions = {}) =>
-        list('attemptList', query, { ...callOptions, params: { id } }),
-      cancel: change('runCancel'),
-      cancelMany: (body, callOptions) => cancelMany(requester, body, callOptions),
-      explain: get('runExplain'),
-      followLogs: (id, followOptions) => followLogs(requester, id, followOptions),
-    },
+    runs: runsOf(requester, parts),
     ...functionsOf(requester, parts),
     deadLetters: deadLettersOf(requester),
     backfills: {

@@ -4,6 +4,8 @@
  */
 export { BelfryError } from '@belfry/contract'
 export type { ErrorCode, ErrorDetail, Problem } from '@belfry/contract'
+export { verifySignature } from '@belfry/contract/signature'
+export type { ReceivedMessage, SignatureVerdict } from '@belfry/contract/signature'
 export { AnswerError } from './answer-errors.ts'
 export { createClient } from './client.ts'
 export type { Client, ClientOptions } from './client.ts'
@@ -34,6 +36,8 @@ export type {
   QueryOf,
   RequestArguments,
 } from './route-types.ts'
+export { createReporter } from './report-run.ts'
+export type { ReporterOptions, RunReporter } from './report-run.ts'
 export type { RetryOptions } from './transport.ts'
 export type { WaitOptions } from './wait-for-run.ts'
 export type { WaitUntilOptions } from './wait-until-over.ts'

@@ -13,6 +13,45 @@ const refused = (promise: Promise<unknown>): Promise<void> =>
 
 type Calls = readonly (() => Promise<unknown>)[]
 
+/** One call of each route of service accounts. */
+function accountCalls({ serviceAccounts }: Client, id: string): Calls {
+  return [
+    () => serviceAccounts.create({ name: 'a', role: 'viewer' }),
+    () => serviceAccounts.list().page(),
+    () => serviceAccounts.get(id),
+    () => serviceAccounts.update(id, { disabled: true }),
+  ]
+}
+
+/** One call of each route of secrets. */
+function containerCalls({ containerPolicies }: Client): Calls {
+  return [
+    () => containerPolicies.get(),
+    () => containerPolicies.getOf('t'),
+    () => containerPolicies.setOf('t', { maxPids: 32 }),
+  ]
+}
+
+function secretCalls({ secrets }: Client, id: string): Calls {
+  return [
+    () => secrets.create({ name: 's', value: 'a-value-to-keep' }),
+    () => secrets.list().page(),
+    () => secrets.get(id),
+    () => secrets.update(id, { description: 'words' }),
+    () => secrets.rotate(id, { value: 'another-value' }),
+    () => secrets.restore(id, { version: 1 }),
+    () => secrets.grant(id, { job: 'j' }),
+    () => secrets.revoke(id, { job: 'j' }),
+    () => secrets.rewrap(),
+    () => secrets.delete(id),
+  ]
+}
+
+/** One call of each route of the audit log; its chain is not what this server answers. */
+function auditCalls({ audit }: Client): Calls {
+  return [() => audit.list().page(), () => audit.status(), () => refused(audit.export().next())]
+}
+
 /** One call of each route of what is planned. */
 function planCalls(client: Client, id: string): Calls {
   const { jobs, schedules, backfills, calendars } = client
@@ -55,10 +94,11 @@ function planCalls(client: Client, id: string): Calls {
 
 /** One call of each other route. */
 function otherCalls(client: Client, id: string): Calls {
-  const { runs, deadLetters, logs, workers, functions, pools, queues, keys, tenants } = client
+  const { runs, deadLetters, logs, workers, functions, pools, queues, quotas, keys, tenants } = client
   const job = defineJob({ name: 'f', run: () => 1 })
   return [
     () => client.whoami(),
+    () => client.lambda.access(),
     () => runs.create({ job: 'j' }),
     () => runs.enqueueBatch({ items: [{ job: 'j' }] }),
     () => runs.list({ state: ['failed', 'running'] }).page(),
@@ -85,6 +125,9 @@ function otherCalls(client: Client, id: string): Calls {
     () => pools.get(id),
     () => pools.update(id, { slots: 3 }),
     () => pools.delete(id),
+    () => quotas.list(),
+    () => quotas.listOf('acme'),
+    () => quotas.setOf('acme', { jobs: 5 }),
     () => queues.list(),
     () => queues.get('mail'),
     () => queues.stats('mail'),
@@ -131,8 +174,34 @@ function workflowCalls(client: Client, id: string): Calls {
   ]
 }
 
+/** One call of each route of people. */
+function peopleCalls(client: Client, id: string): Calls {
+  const { members, sessions } = client
+  const password = 'gull-harbour-41-lantern'
+  return [
+    () => members.invite({ email: 'ada@example.com', role: 'viewer' }),
+    () => members.list().page(),
+    () => members.get(id),
+    () => members.update(id, { role: 'admin' }),
+    () => members.inviteAgain(id),
+    () => members.delete(id),
+    () => sessions.list().page(),
+    () => sessions.revoke(id),
+    () => sessions.end(),
+    () => client.signInWays(),
+    () => client.signIn({ email: 'ada@example.com', password }),
+    () => client.acceptInvite({ token: 'bfi_x', password }),
+    () => client.changePassword({ currentPassword: password, newPassword: password }),
+  ]
+}
+
 export const callsOfAll = (client: Client, id: string): Calls => [
   ...planCalls(client, id),
   ...workflowCalls(client, id),
   ...otherCalls(client, id),
+  ...peopleCalls(client, id),
+  ...containerCalls(client),
+  ...auditCalls(client),
+  ...secretCalls(client, id),
+  ...accountCalls(client, id),
 ]

@@ -41,7 +41,7 @@ type Match = { readonly name: RouteName; readonly route: Route; readonly id: str
 
 function matchRoute(method: string, path: string): Match | undefined {
   for (const [name, route] of Object.entries(routes) as [RouteName, Route][]) {
-    const pattern = new RegExp(`^${route.path.replace(/:(?:id|queue)/, '([^/]+)')}$`)
+    const pattern = new RegExp(`^${route.path.replace(/:(?:id|queue|tenant|runId)/, '([^/]+)')}$`)
     const found = pattern.exec(path)
     if (found !== null && route.method === method)
       return { name, route, id: decodeURIComponent(found[1] ?? '') }

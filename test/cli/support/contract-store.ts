@@ -12,12 +12,17 @@ import type {
   Schedule,
   Workflow,
 } from '@belfry/contract'
+import { handlerSummary } from '../../../packages/server/src/http/handler-views.ts'
 import { newBackfill, somePreview } from './contract-backfill.ts'
 import * as letters from './contract-dead-letter.ts'
 import { newPool, queueOf, queueSummaryOf, tenantLimitOf } from './contract-limits.ts'
 import { calendarSummary, changedCalendar, newCalendar, someDays } from './contract-calendar.ts'
 import { madeAt, newJob, newKey, newRun, nextId } from './contract-records.ts'
 import { newSchedule } from './contract-schedule.ts'
+import { accountAnswers } from './contract-accounts.ts'
+import { peopleAnswers } from './contract-people.ts'
+import { containerAnswers } from './contract-containers.ts'
+import { secretAnswers } from './contract-secrets.ts'
 import {
   type Answers,
   type Asked,
@@ -67,9 +72,7 @@ function runSummary({
 }
 
 function withoutHeaders({ handler, ...job }: Job) {
-  if (handler.kind === 'function') return { ...job, handler }
-  const { kind, url, method } = handler
-  return { ...job, handler: { kind, url, method } }
+  return { ...job, handler: handlerSummary(handler) }
 }
 
 function withoutInput({ input: _input, upcoming: _upcoming, warnings: _warnings, ...schedule }: Schedule) {
@@ -312,6 +315,10 @@ export function createStore(): Store {
     ...backfillAnswers(tables),
     ...calendarAnswers(tables),
     ...limitAnswers(tables),
+    ...containerAnswers,
+    ...accountAnswers,
+    ...peopleAnswers,
+    ...secretAnswers,
     ...workflowAnswers(tables),
   }
   return {

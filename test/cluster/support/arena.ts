@@ -3,6 +3,7 @@
  * and Belfry processes that are started, killed and stopped at will. Everything ends after each test, in
  * reverse order; a process that was stopped is woken first.
  */
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -25,6 +26,7 @@ import { startLedger } from './ledger.ts'
 import type { Ledger } from './ledger.ts'
 import { spawnNode } from './node-process.ts'
 import type { NodeProcess, SpawnedNode } from './node-process.ts'
+import type { VersionBefore } from './version-before.ts'
 
 type CleanUp = () => Promise<void> | void
 export type Defer = (cleanUp: CleanUp) => void
@@ -67,8 +69,8 @@ export interface ArenaOptions {
   readonly dataDir?: string
   /** Of all processes. */
   readonly env?: Record<string, string>
-  /** Folder of the migrations that are applied; those of this version if left out. */
-  readonly migrations?: string
+  /** Whose schema and first key it has; those of this version if left out. */
+  readonly before?: Pick<VersionBefore, 'launcher' | 'migrations'>
 }
 
 export interface ArenaHarness {
@@ -122,14 +124,15 @@ export async function openArena(options: ArenaOptions, defer: Defer): Promise<Ar
   defer(() => rmSync(dataDir, { recursive: true, force: true }))
   const server = await openServer(dataDir)
   defer(server.stopPostgres)
-  const directory = options.migrations
+  const { before } = options
   await migrate(server.postgres().adminConnection, {
     log: () => undefined,
     runtimeLogin: 'belfry',
-    directory,
+    directory: before?.migrations,
   })
   const keyOf = (tenant: string): Promise<string> => makeKey(server.postgres(), tenant)
-  const apiKey = await keyOf('chaos')
+  const apiKey =
+    before === undefined ? await keyOf('chaos') : keyOfBefore(before.launcher, server.databaseUrl, 'chaos')
   const ledger = await startLedger()
   defer(ledger.close)
   const { postgres, databaseUrl, ...rest } = server
@@ -215,6 +218,17 @@ async function makeKey(postgres: EmbeddedPostgres, tenant: string): Promise<stri
   const parts = { db, ids: createSystemIds(), mint: keyMint }
   const { key } = await bootstrapTenant(parts, { tenant, keyName: tenant, scopes: ['admin'] })
   await db.close()
+  return key
+}
+
+/** As the version before makes it, which takes no key of a newer form. */
+function keyOfBefore(launcher: string, databaseUrl: string, tenant: string): string {
+  const { stdout, stderr } = spawnSync(process.execPath, [launcher, 'server', 'init', tenant, '-o', 'json'], {
+    env: { ...process.env, DATABASE_URL: databaseUrl },
+    encoding: 'utf8',
+  })
+  const key = /"apiKey": *"(bfy_[^"]+)"/.exec(stdout)?.[1]
+  if (key === undefined) throw new Error(`the version before made no key: ${stderr}`)
   return key
 }
 

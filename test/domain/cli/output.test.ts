@@ -17,7 +17,7 @@ const dangerous = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}\ufeff]/u
 const noPaint = (text: string): string => text
 
 describe('text that others wrote', () => {
-  it('loses everything that a terminal would act on', () => {
+  it('loses everything that a terminal would act on (case log.ansi_cli)', () => {
     fc.assert(
       fc.property(anyText, (text) => {
         expect(plain(text)).not.toMatch(dangerous)

@@ -1,7 +1,7 @@
 // Values as people type them: durations, instants, headers, JSON, the target of --http.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { httpTarget } from '../../../packages/cli/src/commands/job-flags.ts'
+import { httpTarget } from '../../../packages/cli/src/commands/handler-flags.ts'
 import { UsageError } from '../../../packages/cli/src/exit-codes.ts'
 import { durationMs, headers, instant, json, pastInstant, whole } from '../../../packages/cli/src/values.ts'
 

@@ -13,18 +13,29 @@ import {
   safeText,
   scheduleCreateSchema,
   scheduleUpdateSchema,
-  scopeAllows,
+  permissions,
+  permissionsOfScopes,
+  holdersOf,
+  rolePermissions,
+  roles,
+  scopePermissions,
   scopes,
 } from '@belfry/contract'
+import type { Permission } from '@belfry/contract'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
 const handler = { kind: 'http', url: 'https://example.com' }
 
+const contains = (larger: readonly string[], smaller: readonly string[]): boolean =>
+  smaller.every((each) => larger.includes(each))
+
 describe('scopes', () => {
   it('contain those before them; platform and worker contain nothing', () => {
-    const allowed = scopes.map((granted) => scopes.filter((needed) => scopeAllows([granted], needed)))
-    expect(allowed).toEqual([
+    const contained = scopes.map((given) =>
+      scopes.filter((each) => contains(scopePermissions[given], scopePermissions[each])),
+    )
+    expect(contained).toEqual([
       ['read'],
       ['read', 'enqueue'],
       ['read', 'enqueue', 'operate'],
@@ -32,7 +43,35 @@ describe('scopes', () => {
       ['platform'],
       ['worker'],
     ])
-    expect(scopeAllows([], 'read')).toBe(false)
+    expect(permissionsOfScopes([]).size).toBe(0)
+  })
+})
+
+describe('roles', () => {
+  it('contain each other as their names say, and every permission has a role', () => {
+    const contained = roles.map((role) =>
+      roles.filter((each) => each !== role && contains(rolePermissions[role], rolePermissions[each])),
+    )
+    expect(Object.fromEntries(roles.map((role, index) => [role, contained[index]]))).toEqual({
+      owner: ['admin', 'operator', 'developer', 'viewer', 'auditor', 'worker'],
+      admin: ['operator', 'developer', 'viewer', 'auditor', 'worker'],
+      operator: ['viewer'],
+      developer: ['viewer'],
+      viewer: [],
+      auditor: ['viewer'],
+      worker: [],
+      platform: [],
+    })
+    const held = new Set(roles.flatMap((role) => rolePermissions[role]))
+    expect(permissions.filter((each) => !held.has(each))).toEqual([])
+    for (const role of roles) expect(new Set(rolePermissions[role]).size).toBe(rolePermissions[role].length)
+  })
+
+  it('leave tenants, quotas and the cluster to those who run the servers', () => {
+    const beyond = ['tenant.manage', 'quota.write', 'cluster.read'] as const
+    const having = (permission: Permission) => holdersOf(permission).roles
+    expect(beyond.map(having)).toEqual([['platform'], ['platform'], ['platform']])
+    expect(having('owner.write')).toEqual(['owner', 'platform'])
   })
 })
 
@@ -176,23 +215,24 @@ const isFound = ({ errors }: Route): boolean =>
   errors.includes('not_found') || errors.includes('session_lost')
 
 describe('the route table', () => {
-  it('has one route for each method and path, each with a scope, a summary and documented errors', () => {
+  it('has one route for each method and path, with a permission, a summary and documented errors', () => {
     const seen = new Set<string>()
     for (const [name, route] of Object.entries<Route>(routes)) {
       const place = `${route.method} ${route.path}`
       expect(seen.has(place), place).toBe(false)
       seen.add(place)
-      expect(['any_key', ...scopes]).toContain(route.scope)
-      expect(route.path).toMatch(/^\/v1\/[a-z-]+(?:\/:(?:id|queue))?(?:\/[a-z]+){0,2}$/)
+      expect(['any_key', 'public', ...permissions]).toContain(route.permission)
+      expect(route.path).toMatch(/^\/v1\/[a-z-]+(?:\/:(?:id|queue|runId|tenant))?(?:\/[a-z-]+){0,2}$/)
       const asks = route.method === 'GET' || name === 'schedulePreview'
       expect(route.effect === 'none', name).toBe(asks)
-      // what workers call is no act of a person that could be tried first
-      const tries = route.effect !== 'none' && route.tag !== 'workers'
+      // what workers and targets call, or who signs in, is no act of a person that could be tried first
+      const isOfPrograms = route.tag === 'workers' || route.permission === 'public'
+      const tries = route.effect !== 'none' && !isOfPrograms && name !== 'passwordChange'
       expect(tries, name).toBe(route.query !== undefined && 'dryRun' in route.query.shape)
       const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, param]) => param)
       expect(Object.keys(route.params?.shape ?? {}), name).toEqual(inPath)
       expect(!route.path.includes(':id') || isFound(route), name).toBe(true)
-      expect(route.status !== 201 || route.effect === 'create', name).toBe(true)
+      expect(route.status !== 201 || route.effect === 'create' || isOfPrograms, name).toBe(true)
       for (const code of documentedErrors(route)) expect(errorTable).toHaveProperty(code)
     }
   })

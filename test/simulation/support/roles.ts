@@ -5,6 +5,7 @@ import {
   type AnnouncedQueue,
   createAnnouncedQueue,
 } from '../../../packages/server/src/engine/announced-queue.ts'
+import { createPostgresCallbackStore } from '../../../packages/server/src/postgres/callback-store.ts'
 import { createAnnouncer } from '../../../packages/server/src/engine/announcer.ts'
 import { createDatabaseClock } from '../../../packages/server/src/engine/database-clock.ts'
 import { createDependencyResolver } from '../../../packages/server/src/engine/dependency-resolver.ts'
@@ -204,6 +205,7 @@ function workerOf({ node, target, broken, announcements }: RolesOptions, parts: 
   const worker = createWorker({
     ...parts,
     hints: announced?.withHints(parts.hints) ?? parts.hints,
+    callbacks: createPostgresCallbackStore(parts.db),
     queue: broken.queue?.(queue, node, target) ?? queue,
     handlers: [target.handlerOf(node)],
     queues,

@@ -61,7 +61,12 @@ async function createKey(call: Call): Promise<undefined> {
   const body = {
     name: required(call, 'name'),
     scopes: scopesFromFlag(call),
-    ...given({ expiresAt: expiry(call), tenant: call.flags.text('tenant'), queues: queuesFromFlag(call) }),
+    ...given({
+      expiresAt: expiry(call),
+      tenant: call.flags.text('tenant'),
+      serviceAccount: call.flags.text('service-account'),
+      queues: queuesFromFlag(call),
+    }),
   }
   const client = await call.client()
   const key = await client.keys.create(body, { dryRun: call.dryRun })
@@ -133,6 +138,11 @@ export const accessCommands: readonly Command[] = [
         repeat: true,
         summary: 'With the scope worker: queues that it may serve; every one if left out',
       },
+      {
+        name: 'service-account',
+        value: 'name',
+        summary: 'Whose key it is; it may do what the role of the account allows, and ends with it',
+      },
       { name: 'tenant', value: 'name', summary: 'For another tenant (needs the scope platform)' },
       { name: 'expires', value: 'time', summary: 'End of its use: 90d from now, or 2027-01-01T00:00:00Z' },
       {
@@ -148,6 +158,7 @@ export const accessCommands: readonly Command[] = [
       '/queues': '--queue',
       '/expiresAt': '--expires',
       '/tenant': '--tenant',
+      '/serviceAccount': '--service-account',
     },
     examples: [
       {

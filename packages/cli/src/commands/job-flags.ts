@@ -1,27 +1,14 @@
 /**
- * Flags that describe a job's handler and policies, shared by `job` and by `schedule create`, and what they
- * mean.
+ * Flags that describe the policies of a job, shared by `job` and by `schedule create`, and what they mean;
+ * those of its handler are in handler-flags.ts.
  */
 import type { Job } from '@belfry/contract'
-import { backoffs, deliveries, httpMethods, nearest } from '@belfry/contract'
+import { backoffs, deliveries } from '@belfry/contract'
 import type { BodyOf } from '@belfry/sdk'
 import type { Call, FlagSpec } from '../command.ts'
-import { UsageError } from '../exit-codes.ts'
-import { durationMs, headers } from '../values.ts'
-import { given, refuseTogether } from './shared.ts'
-
-export const handlerFlags: readonly FlagSpec[] = [
-  {
-    name: 'http',
-    value: 'url',
-    method: true,
-    summary: 'Call this URL, by POST unless a method stands before it',
-  },
-  { name: 'function', value: 'name', summary: 'Run this function, in workers that have it' },
-  { name: 'header', value: 'header', repeat: true, summary: "Header to send, such as 'X-Team: billing'" },
-  { name: 'body', value: 'text', summary: 'Body to send as it is; without it the input is sent as JSON' },
-  { name: 'body-file', value: 'path', summary: 'Body from a file, `-` for standard input' },
-]
+import { durationMs } from '../values.ts'
+import { handlerFieldFlags } from './handler-flags.ts'
+import { given } from './shared.ts'
 
 /** Of a whole run: of a job, and of one run in its stead. */
 export const runLimitFlags: readonly FlagSpec[] = [
@@ -93,10 +80,7 @@ export const runLimitFieldFlags: Readonly<Record<string, string>> = {
 
 /** Which flag fills which field of a job. */
 export const jobFieldFlags: Readonly<Record<string, string>> = {
-  '/handler': '--http',
-  '/handler/name': '--function',
-  '/handler/headers': '--header',
-  '/handler/body': '--body',
+  ...handlerFieldFlags,
   '/retry/maxAttempts': '--max-attempts',
   '/retry/backoff': '--backoff',
   '/retry/baseMs': '--retry-base',
@@ -111,54 +95,7 @@ export const jobFieldFlags: Readonly<Record<string, string>> = {
   '/queue': '--queue',
 }
 
-type HandlerInput = NonNullable<BodyOf<'scheduleCreate'>['handler']>
 type RetryInput = NonNullable<BodyOf<'jobCreate'>['retry']>
-
-/** "POST https://…" or "https://…" as the parser hands it on. */
-export function httpTarget(text: string): { method: (typeof httpMethods)[number]; url: string } {
-  const [first = '', second, ...more] = text.trim().split(/\s+/)
-  if (second === undefined && !isMethod(first)) return { method: 'POST', url: first }
-  const method = httpMethods.find((known) => known === first.toUpperCase())
-  if (method !== undefined && second !== undefined && more.length === 0) return { method, url: second }
-  if (method === undefined && more.length === 0) {
-    const near = nearest(first, httpMethods)
-    const fix = near === undefined ? `use one of ${httpMethods.join(', ')}` : `did you mean ${near}?`
-    throw new UsageError(`--http "${first}" is not a method that is called; ${fix}`)
-  }
-  throw new UsageError(`--http "${text}" is not a target; write --http POST https://example.com/hook`)
-}
-
-const isMethod = (text: string): boolean => (httpMethods as readonly string[]).includes(text.toUpperCase())
-
-/**
- * The handler that the flags describe; undefined when neither --http nor --function is given. Throws when
- * parts come without --http.
- */
-export async function handlerFromFlags(call: Call): Promise<HandlerInput | undefined> {
-  refuseTogether(call, 'http', 'function')
-  const target = call.flags.text('http')
-  const name = call.flags.text('function')
-  const parts = await handlerParts(call)
-  if (target !== undefined) return { kind: 'http', ...httpTarget(target), ...parts }
-  const [stray] = call.flags.given(['header', 'body', 'body-file'])
-  if (stray !== undefined) throw new UsageError(`--${stray} needs --http: say what to call`)
-  return name === undefined ? undefined : { kind: 'function', name }
-}
-
-async function handlerParts(call: Call): Promise<{ headers?: Record<string, string>; body?: string }> {
-  refuseTogether(call, 'body', 'body-file')
-  const lines = call.flags.list('header')
-  const body = call.flags.text('body') ?? (await call.flags.file('body-file'))
-  return given({ headers: lines.length === 0 ? undefined : headers(lines, '--header'), body })
-}
-
-/** The handler after an update: parts given replace those of the present one. */
-export async function handlerForUpdate(call: Call, present: Job['handler']): Promise<HandlerInput> {
-  const target = call.flags.text('http')
-  if (present.kind === 'function' || call.flags.text('function') !== undefined)
-    return (await handlerFromFlags(call)) ?? present
-  return { ...present, ...(target === undefined ? {} : httpTarget(target)), ...(await handlerParts(call)) }
-}
 
 /** The retry policy that the flags describe; undefined when none of them is given. */
 export function retryFromFlags(call: Call): RetryInput | undefined {

@@ -9,16 +9,9 @@ import { jobShape, jobSummaryShape, targetWords } from '../output/shapes.ts'
 import { findJob, isId } from '../resolve-name.ts'
 import type { Call } from '../command.ts'
 import { gatheringFieldFlags, gatheringFlags, gatheringFromFlags } from './gathering-flags.ts'
-import {
-  handlerFlags,
-  handlerForUpdate,
-  handlerFromFlags,
-  jobFieldFlags,
-  policiesFromFlags,
-  policyFlags,
-  retryFromFlags,
-} from './job-flags.ts'
-import { limitFieldFlags, limitFlags, limitsFromFlags } from './limit-flags.ts'
+import { handlerFlags, handlerForUpdate, handlerFromFlags } from './handler-flags.ts'
+import { jobFieldFlags, policiesFromFlags, policyFlags, retryFromFlags } from './job-flags.ts'
+import { limitFieldFlags, limitFlags, limitsFromFlags, textOrNone } from './limit-flags.ts'
 import { given, listFlags, pageQuery, printList, sayChange } from './shared.ts'
 
 const jobArgument = { name: 'job', summary: 'Name or id of the job' }
@@ -28,6 +21,11 @@ const ownFlags: readonly FlagSpec[] = [
   ...gatheringFlags,
   ...limitFlags,
   { name: 'priority', value: 'number', summary: 'Higher runs earlier; -100 to 100, 0 if left out' },
+  {
+    name: 'run-as',
+    value: 'account',
+    summary: 'Service account that it runs as, or `none`; needs the right to act as it',
+  },
   { name: 'description', value: 'text', summary: 'What it is for' },
 ]
 
@@ -36,13 +34,16 @@ const ownFieldFlags: Readonly<Record<string, string>> = {
   ...gatheringFieldFlags,
   ...limitFieldFlags,
   '/priority': '--priority',
+  '/runAs': '--run-as',
   '/description': '--description',
 }
 
 async function create(call: Call): Promise<undefined> {
   const handler = await handlerFromFlags(call)
   if (handler === undefined)
-    throw new UsageError('say what to run: --http POST https://example.com/hook, or --function NAME')
+    throw new UsageError(
+      'say what to run: --http POST https://example.com/hook, --function NAME, --container IMAGE, --lambda ARN',
+    )
   const client = await call.client()
   const body = {
     name: required(call, 'name'),
@@ -53,6 +54,7 @@ async function create(call: Call): Promise<undefined> {
     ...given({
       retry: retryFromFlags(call),
       priority: priority(call),
+      runAs: textOrNone(call, 'run-as'),
       description: call.flags.text('description'),
     }),
   }
@@ -82,6 +84,7 @@ async function update(call: Call): Promise<undefined> {
       handler: read === undefined ? undefined : await handlerForUpdate(call, read.data.handler),
       retry: retryFromFlags(call),
       priority: priority(call),
+      runAs: textOrNone(call, 'run-as'),
       description: call.flags.text('description'),
     }),
   }
@@ -175,6 +178,11 @@ export const jobCommands: readonly Command[] = [
       {
         words: 'Run a function that workers of the SDK have',
         command: 'belfry job create welcome --function mail.send --queue mail',
+      },
+      {
+        words: 'Run a container, without a network, with a secret in its environment',
+        command:
+          'belfry job create nightly --container registry.example.com/reports:2.1 --env PW=@secret:reports',
       },
     ],
     run: create,

@@ -3,7 +3,7 @@
  * ran and why, wait, cancel.
  */
 import type { Attempt, Run, RunCreated } from '@belfry/contract'
-import { defaultTriggerRule, runStates, triggerRules } from '@belfry/contract'
+import { defaultTriggerRule, runStates, triggerRules, utf8Bytes } from '@belfry/contract'
 import type { BodyOf } from '@belfry/sdk'
 import type { Call, Command } from '../command.ts'
 import { required } from '../command.ts'
@@ -130,8 +130,10 @@ function attemptLines(attempt: Attempt, call: Call): string[] {
   const lines = [`${title}: ${plain(attemptWords(attempt, clock))}`]
   if (attempt.error !== null)
     lines.push(`  error: ${plain(attempt.error.message)} (${plain(attempt.error.code)})`)
+  for (const [name, value] of Object.entries(attempt.responseHeaders ?? {}))
+    lines.push(`  ${plain(name)}: ${plain(value)}`)
   if (attempt.response !== null) {
-    const capped = attempt.responseTruncated ? `, the first ${attempt.responseCapBytes} bytes` : ''
+    const capped = attempt.responseTruncated ? `, the first ${utf8Bytes(attempt.response)} bytes` : ''
     lines.push(`  response${capped}:`)
     lines.push(
       ...plainLines(attempt.response)
@@ -215,7 +217,7 @@ const lookCommands: readonly Command[] = [
     arguments: [runArgument],
     flags: [
       { name: 'all', summary: 'All attempts, however many' },
-      { name: 'lines', summary: 'Instead, what its function logged, line by line' },
+      { name: 'lines', summary: 'Instead, what its function or container logged, line by line' },
       { name: 'attempt', value: 'number', summary: 'Lines of this attempt; of the newest if left out' },
       { name: 'follow', short: 'f', summary: 'Lines as they come, until the run has ended' },
     ],

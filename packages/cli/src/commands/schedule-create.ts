@@ -12,14 +12,8 @@ import { plain } from '../output/text.ts'
 import { timeWithDistance } from '../output/times.ts'
 import { isId } from '../resolve-name.ts'
 import { derivedName } from '../schedule-name.ts'
-import {
-  handlerFlags,
-  handlerFromFlags,
-  jobFieldFlags,
-  policiesFromFlags,
-  policyFlags,
-  retryFromFlags,
-} from './job-flags.ts'
+import { handlerFlags, handlerFromFlags } from './handler-flags.ts'
+import { jobFieldFlags, policiesFromFlags, policyFlags, retryFromFlags } from './job-flags.ts'
 import { calendarUseFlags, calendarUseFromFlags } from './schedule-calendars.ts'
 import { policiesFromScheduleFlags, schedulePolicyFlags } from './schedule-policies.ts'
 import {
@@ -59,7 +53,8 @@ async function bodyFromFlags(call: Call): Promise<NamelessBody> {
   const workflow = await workflowName(call)
   const targets = [handler, job, workflow].filter((target) => target !== undefined).length
   if (targets !== 1) {
-    const ways = '--http POST https://example.com/hook, --function NAME, --job NAME or --workflow NAME'
+    const ways =
+      '--http POST https://example.com/hook, --function NAME, --container IMAGE, --lambda ARN, --job NAME or --workflow NAME'
     throw new UsageError(targets === 0 ? `say what: ${ways}` : `give only one of what runs: ${ways}`)
   }
   const [ofJob] = handler === undefined ? call.flags.given(policyFlags.map((flag) => flag.name)) : []

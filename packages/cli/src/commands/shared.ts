@@ -92,6 +92,8 @@ const infinitives = {
   Changed: 'change',
   Created: 'create',
   Deleted: 'delete',
+  Disabled: 'disable',
+  Enabled: 'enable',
   Kept: 'keep',
   Made: 'make',
   Paused: 'pause',

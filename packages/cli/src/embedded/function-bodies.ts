@@ -8,6 +8,8 @@ import {
   checkedProgress,
   createLogBuffer,
   type FunctionAnswer,
+  type Masking,
+  maskingOf,
   runFunction,
 } from '@belfry/sdk/functions'
 import type { EmbeddedOptions } from '@belfry/server'
@@ -26,7 +28,7 @@ function bodyOf(job: AnyJob): Body {
     const context = new FunctionContext(request, tools)
     const answer = await runFunction(job, request.input, context)
     if (context.opened !== undefined) await context.opened.flushed()
-    return resultOf(answer)
+    return resultOf(context.masking.answer(answer))
   }
 }
 
@@ -40,6 +42,8 @@ class FunctionContext implements JobContext {
   readonly idempotencyKey: string
   readonly leaseEpoch: number
   readonly delivery: JobContext['delivery']
+  readonly secrets: JobContext['secrets']
+  readonly masking: Masking
   opened: AttemptLog | undefined
   readonly #request: Request
   readonly #tools: Tools
@@ -50,6 +54,8 @@ class FunctionContext implements JobContext {
     this.idempotencyKey = request.idempotencyKey
     this.leaseEpoch = request.leaseEpoch
     this.delivery = request.delivery
+    this.secrets = tools.secrets.size === 0 ? none : Object.fromEntries(tools.secrets)
+    this.masking = maskingOf(this.secrets === none ? undefined : this.secrets)
     this.#request = request
     this.#tools = tools
   }
@@ -73,15 +79,18 @@ class FunctionContext implements JobContext {
   get log(): JobContext['log'] {
     this.opened ??= createLogBuffer({
       send: (chunk) => this.#tools.log(this.#request, chunk),
+      mask: this.masking.line,
       alive: () => !['lease_lost', 'shutdown'].includes(String(this.signal.reason)),
     }).open(this.#request)
     return this.opened.log
   }
 
   get heartbeat(): JobContext['heartbeat'] {
-    return (progress) => this.#tools.progress(this.#request, checkedProgress(progress))
+    return (progress) => this.#tools.progress(this.#request, this.masking.json(checkedProgress(progress)))
   }
 }
+
+const none: JobContext['secrets'] = {}
 
 const dateOf = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
 

@@ -18,6 +18,7 @@ import type {
 import { reasonWords } from '@belfry/contract'
 import { toneOf } from './paint.ts'
 import { jobLimitFields } from './limit-shapes.ts'
+import { httpFields } from './http-fields.ts'
 import type { Shape } from './printer.ts'
 import type { Cell } from './table.ts'
 import { plain } from './text.ts'
@@ -32,9 +33,21 @@ const state = (text: string, reason: string | null = null): Cell => ({
 const maybeTime = (instant: string | null, clock: Clock): string =>
   instant === null ? '-' : timeWithDistance(instant, clock)
 
-/** "POST https://example.com/hook", "function mail.send". */
-export const targetWords = ({ handler }: Pick<JobSummary, 'handler'>): string =>
-  handler.kind === 'function' ? `function ${handler.name}` : `${handler.method} ${handler.url}`
+/** "POST https://example.com/hook", "function mail.send", "container registry.example.com/app:1". */
+export function targetWords({ handler }: Pick<JobSummary, 'handler'>): string {
+  switch (handler.kind) {
+    case 'http':
+      return `${handler.method} ${handler.url}`
+    case 'function':
+      return `function ${handler.name}`
+    case 'container':
+      return `container ${handler.image}`
+    case 'lambda':
+      return `lambda ${handler.functionArn}`
+    default:
+      return handler satisfies never
+  }
+}
 
 export const jobSummaryShape: Shape<JobSummary> = {
   name: (job) => job.name,
@@ -65,19 +78,12 @@ export const jobShape: Shape<Job> = {
     ['Whole run', limitWords(job.runDeadlineMs, 'at most', 'after it was due')],
     ['First attempt', limitWords(job.startWithinMs, 'within', 'after it was due, else it expires')],
     ['Queue', job.queue],
+    ...(job.runAs === null ? [] : [['Runs as', job.runAs] as const]),
     ['Priority', String(job.priority)],
     ...gatheringFields(job),
     ...jobLimitFields(job, clock),
     ['Changed', timeWithDistance(job.updatedAt, clock)],
   ],
-}
-
-function httpFields(handler: Job['handler']): (readonly [string, string])[] {
-  if (handler.kind !== 'http') return []
-  return [
-    ...Object.entries(handler.headers).map(([name, value]) => ['Header', `${name}: ${value}`] as const),
-    ['Body', handler.body ?? 'the input of the run, as JSON'],
-  ]
 }
 
 function gatheringFields({ debounce, collect }: Job): (readonly [string, string])[] {
@@ -268,6 +274,7 @@ function runFields(run: RunSummary, clock: Clock): (readonly [string, string | C
     ['Delivery', run.delivery],
     ['Idempotency key', run.idempotencyKey],
     ['Queue', run.queue],
+    ...(run.runAs === null ? [] : [['Runs as', run.runAs] as const]),
     ['Priority', String(run.priority)],
     ...(run.cancelRequested ? [['Cancel', 'requested'] as const] : []),
   ]
@@ -345,6 +352,7 @@ export const keyShape: Shape<Key> = {
     ['Id', key.id],
     ['Prefix', key.prefix],
     ['Scopes', key.scopes.join(', ')],
+    ...(key.owner === null ? [] : [['Owner', key.owner.name] as const]),
     ...(key.queues === null ? [] : [['Queues', key.queues.join(', ')] as const]),
     ['Expires', maybeTime(key.expiresAt, clock)],
   ],

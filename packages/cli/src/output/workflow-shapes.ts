@@ -4,6 +4,7 @@
  */
 import type { Workflow, WorkflowSummary, WorkflowTask, WorkflowVersion } from '@belfry/contract'
 import type { Column, Shape } from './printer.ts'
+import { targetWords } from './shapes.ts'
 import { timeWithDistance } from './times.ts'
 
 type Core = Pick<Workflow, 'name' | 'version' | 'updatedAt'>
@@ -60,8 +61,7 @@ function taskWords(task: WorkflowTask): string {
 
 function bodyWords({ job, handler, workflow, approval, wait }: WorkflowTask): string {
   if (job !== undefined) return `job ${job}`
-  if (handler?.kind === 'http') return `${handler.method} ${handler.url}`
-  if (handler?.kind === 'function') return `function ${handler.name}`
+  if (handler !== undefined) return targetWords({ handler })
   if (workflow !== undefined) return `workflow ${workflow}`
   if (approval !== undefined) return 'approval'
   return wait === undefined ? '' : 'wait'

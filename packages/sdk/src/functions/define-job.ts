@@ -57,6 +57,8 @@ export interface JobContext {
   readonly leaseEpoch: number
   /** W3C trace context of this attempt. */
   readonly traceparent: string
+  /** Values of the secrets that the job names, by name; masked in whatever the function sends back. */
+  readonly secrets: Readonly<Record<string, string>>
 }
 
 type Policies = Omit<

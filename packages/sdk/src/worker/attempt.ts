@@ -10,6 +10,7 @@
  */
 import type { AttemptReport, ClaimedFunctionRun } from '@belfry/contract'
 import type { AbortReason, AnyJob, JobLog } from '../functions/define-job.ts'
+import { maskingOf } from '../functions/masking.ts'
 import { checkedProgress } from '../functions/progress.ts'
 import { type FunctionAnswer, runFunction } from '../functions/run-function.ts'
 
@@ -78,12 +79,16 @@ async function call(
   const runDeadline = run.runDeadline === null ? null : new Date(run.runDeadline)
   const limits = { runDeadline, delivery: run.delivery }
   const names = { runId, attempt, idempotencyKey, leaseEpoch, traceparent, scheduledFor, ...limits }
-  return runFunction(job, run.input, {
+  const { secrets } = run
+  const masking = maskingOf(secrets)
+  const answer = await runFunction(job, run.input, {
     ...names,
+    secrets: secrets ?? {},
     signal,
     log,
-    heartbeat: (word) => onProgress(checkedProgress(word)),
+    heartbeat: (word) => onProgress(masking.json(checkedProgress(word))),
   })
+  return masking.answer(answer)
 }
 
 type End = Omit<AttemptReport, 'runId' | 'leaseEpoch' | 'durationMs'>

@@ -40,6 +40,8 @@ export interface LogBuffer {
 export interface LogBufferOptions extends LogSenderOptions {
   /** Bytes that wait, of all that share it. */
   readonly waiting?: { bytes: number }
+  /** Takes out what must not be sent. */
+  readonly mask?: (line: LogLine) => LogLine
   /** Lines that were dropped because they could not be sent. */
   readonly onDropped?: (lines: number) => void
 }
@@ -53,7 +55,7 @@ interface Open extends SentLog {
 }
 
 export function createLogBuffer(options: LogBufferOptions): LogBuffer {
-  const { waiting = { bytes: 0 }, onDropped } = options
+  const { waiting = { bytes: 0 }, mask = (line: LogLine) => line, onDropped } = options
   const deliver = createLogSender(options)
 
   function add(open: Open, level: LogLine['level'], message: unknown, fields: unknown): void {
@@ -63,7 +65,7 @@ export function createLogBuffer(options: LogBufferOptions): LogBuffer {
       return
     }
     noteGap(open)
-    push(open, lineOf(level, message, fields))
+    push(open, mask(lineOf(level, message, fields)))
     open.sending ??= new Promise<void>((resolve) => setTimeout(resolve, gatherMs)).then(() => sendAll(open))
   }
 

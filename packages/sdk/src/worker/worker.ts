@@ -25,6 +25,7 @@ import {
   token,
   whole,
 } from '../check-input.ts'
+import { maskingOf } from '../functions/masking.ts'
 import { startAttempt } from './attempt.ts'
 import { type ClaimLoop, createClaimLoop } from './claim-loop.ts'
 import type { Renewed } from './heartbeat-thread.ts'
@@ -232,6 +233,7 @@ function createStarter({ jobs, protocol, held, reporter, tell, abortGraceMs }: S
     let cutOff = false
     const logs = createLogBuffer({
       send: (chunk) => protocol.log(session.id, chunk),
+      mask: maskingOf(run.secrets).line,
       waiting,
       alive: () => !cutOff,
       onTrouble: (error, retryInMs) => tell({ kind: 'trouble', what: 'log', error, retryInMs }),

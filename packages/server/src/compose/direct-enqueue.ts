@@ -68,7 +68,8 @@ export function createDirectEnqueue(parts: DirectEnqueueParts, tenantId: string)
       try {
         return await work(tries)
       } catch (error) {
-        if (!(error instanceof BelfryError) || !error.retryable || tries === mostTries) throw error
+        const helps = error instanceof BelfryError && error.retryable && error.quota === undefined
+        if (!helps || tries === mostTries) throw error
         await clock.sleep(parts.random.next() * longestRetryMs)
       }
     }

@@ -9,10 +9,13 @@ import { loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import type { Diagnosis, LocalZones } from './diagnosis.ts'
 import { wordsOf } from './diagnosis.ts'
+import { examineAudit } from './doctor-audit.ts'
+import { examineContainers } from './doctor-containers.ts'
 import { examineDataDirectory } from './doctor-data-directory.ts'
 import { examineDatabase } from './doctor-database.ts'
 import { examineKafka } from './doctor-kafka.ts'
 import { examineRedis } from './doctor-redis.ts'
+import { examineSecrets } from './doctor-secrets.ts'
 import { examineSqs } from './doctor-sqs.ts'
 import { kafkaSettings } from './kafka-settings.ts'
 import { sqsSettings } from './sqs-settings.ts'
@@ -37,7 +40,24 @@ export async function examineMachine(options: DoctorOptions): Promise<readonly D
   const kafka = forKafka === undefined ? [] : await within(examineKafka(forKafka), 'kafka')
   const forSqs = config && sqsSettings(config)
   const sqs = forSqs === undefined ? [] : await within(examineSqs(forSqs), 'sqs')
-  return [diagnosis, zoneDiagnosis(local), ...rest, ...redis, ...kafka, ...sqs]
+  const audit = config === undefined ? [] : examineAudit(config)
+  const secrets = config === undefined ? [] : await within(examineSecrets(config), 'secrets')
+  const engine = config?.containerEngine
+  const containers =
+    config === undefined || engine === undefined
+      ? []
+      : await within(examineContainers(config, engine), 'containers')
+  return [
+    diagnosis,
+    zoneDiagnosis(local),
+    ...rest,
+    ...audit,
+    ...secrets,
+    ...redis,
+    ...kafka,
+    ...sqs,
+    ...containers,
+  ]
 }
 
 function examineConfig({ flags, env, configFile }: DoctorOptions): {

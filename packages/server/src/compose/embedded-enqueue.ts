@@ -10,6 +10,7 @@ import { askedRun } from '../engine/catalog/asked-run.ts'
 import type { AskedRun, EnqueuedRun, EnqueueParts } from '../engine/catalog/enqueuer.ts'
 import { enqueueRuns } from '../engine/catalog/enqueuer.ts'
 import { newRunRecord } from '../engine/catalog/new-run-record.ts'
+import { insideQuotas } from '../engine/quotas/quota-catalog.ts'
 import { createRepeatedHints, type RepeatedHints } from '../engine/repeated-hints.ts'
 import { withKnownLanes } from '../http/known-lanes.ts'
 import { storedRun } from '../http/stored-run.ts'
@@ -42,7 +43,7 @@ export interface EmbeddedEnqueue {
 }
 
 export function createEmbeddedEnqueue(
-  parts: Pick<Parts, 'catalog' | 'directIntake' | 'engine' | 'events' | 'hints' | 'ids' | 'tags'>,
+  parts: Pick<Parts, 'catalog' | 'directIntake' | 'engine' | 'events' | 'hints' | 'ids' | 'quotas' | 'tags'>,
   tenantId: string,
   retentionDays: number,
   clock: Clock,
@@ -110,8 +111,12 @@ function createTaker(
     tags,
     ids,
     hints,
+    quotas,
     repeated,
-  }: Pick<Parts, 'hints' | 'ids' | 'tags'> & { readonly catalog: Catalog; readonly repeated: RepeatedHints },
+  }: Pick<Parts, 'hints' | 'ids' | 'quotas' | 'tags'> & {
+    readonly catalog: Catalog
+    readonly repeated: RepeatedHints
+  },
   tenantId: string,
   retentionDays: number,
 ): Take {
@@ -120,6 +125,8 @@ function createTaker(
       const [template, nowMs] = await Promise.all([tx.runs.templateByJobName(job), tx.nowMs()])
       return { template: known(template, job), nowMs }
     })
+
+  const held = (intake: RunIntake) => insideQuotas(intake, { catalog, keeper: quotas, tenantId })
 
   return async (client, job, asked) => {
     const { template, nowMs } = await look(job)
@@ -132,7 +139,7 @@ function createTaker(
     const access = { tenantId, dryRun: false, readOnly: false }
     const taken = await (client === undefined
       ? withKnownLanes(tags, (known) => catalog.within(access, (tx) => work(tx.intake, known)))
-      : insideTransaction(client, tenantId, (intake) => work(intake, tags)))
+      : insideTransaction(client, tenantId, (intake) => work(held(intake), tags)))
     const limited = taken.made.some((run) => run.template.limited)
     const gate: readonly Hint[] = limited ? [{ topic: 'gate', key: tenantId }] : []
     // of a commit of the caller's nobody tells

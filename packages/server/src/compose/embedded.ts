@@ -8,7 +8,7 @@
  * asked for: calling targets is a matter of where a process stands in the network.
  */
 import { Readable } from 'node:stream'
-import { BelfryError } from '@belfry/contract'
+import { BelfryError, permissionsOfScopes } from '@belfry/contract'
 import { createFunctionHandler, type FunctionBody } from '../adapters/handlers/function/function-handler.ts'
 import { systemClock } from '../adapters/system/clock.ts'
 import { createSystemIds } from '../adapters/system/ids.ts'
@@ -18,13 +18,13 @@ import type { Credential } from '../ports/credentials.ts'
 import { ensureTenantNamed } from '../postgres/catalog/bootstrap.ts'
 import { createLeaseKeeper } from '../postgres/lease-keeper.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
-import { functionRoute } from '../domain/route.ts'
+import { functionRoute, serverRoutes } from '../domain/route.ts'
 import type { Executed, SettableTime } from './settable-time.ts'
 import { createSettableTime } from './settable-time.ts'
 import { createEmbeddedEnqueue, type EmbeddedEnqueue } from './embedded-enqueue.ts'
 import type { FunctionWork } from './engine.ts'
 import { terminalLogger } from './logging.ts'
-import { assemble, type Parts } from './parts.ts'
+import { assemble, type FunctionParts } from './parts.ts'
 import type { Store } from './store.ts'
 import { openStore } from './store.ts'
 import type { UndoStep } from './unwind.ts'
@@ -104,6 +104,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedB
     undo.push({ name: 'the listener for hints', undo: () => parts.hints.close() })
     await parts.links.start()
     parts.replica?.start()
+    await parts.audit.start()
+    undo.push({ name: 'the notes of the audit', undo: () => parts.audit.stop() })
     const api = await parts.createApi?.()
     if (api === undefined) throw new BelfryError('internal', 'An embedded Belfry has no API.')
     undo.push({ name: 'the API', undo: () => api.close() })
@@ -143,7 +145,7 @@ function settingsOf({
 
 function executedBy({ functions, httpSlots, queues }: EmbeddedOptions, tenantId: string): Executed {
   const routes = [...functions.keys()].map((name) => functionRoute(tenantId, name))
-  return { routes: httpSlots > 0 ? [...routes, 'http'] : routes, queues }
+  return { routes: httpSlots > 0 ? [...routes, ...serverRoutes] : routes, queues }
 }
 
 function functionsOf(
@@ -152,8 +154,8 @@ function functionsOf(
   { connection }: Pick<Store, 'connection'>,
 ) {
   if (functions.size === 0) return undefined
-  return ({ workers }: { workers: Parts['workers'] }): FunctionWork => ({
-    handler: createFunctionHandler({ tenantId, functions, workers, clock: systemClock }),
+  return ({ workers, secrets }: FunctionParts): FunctionWork => ({
+    handler: createFunctionHandler({ tenantId, functions, workers, secrets, clock: systemClock }),
     owner: { tenantId, keyId: null, functions: [...functions.keys()] },
     queues,
     slots,
@@ -165,6 +167,9 @@ function credentialOf({ id, name, createdAtMs }: Awaited<ReturnType<typeof ensur
   return {
     // answers that are kept for an Idempotency-Key are those of the tenant's programs together
     keyId: id,
+    principal: { kind: 'key', id, name: 'embedded' },
+    role: null,
+    permissions: permissionsOfScopes(['admin']),
     tenantId: id,
     tenantName: name,
     tenantCreatedAtMs: createdAtMs,

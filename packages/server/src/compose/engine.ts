@@ -4,7 +4,6 @@
  * shards are given up first, so that others fire while this process still drains its runs.
  */
 import { hostname } from 'node:os'
-import { createHttpHandler } from '../adapters/handlers/http/http-handler.ts'
 import type { Config } from '../config/schema.ts'
 import { functionLane } from '../domain/route.ts'
 import type { AnnouncedQueue } from '../engine/announced-queue.ts'
@@ -34,6 +33,7 @@ import { tellingEnds } from '../engine/watched-runs.ts'
 import type { Worker } from '../engine/worker.ts'
 import { createWorker } from '../engine/worker.ts'
 import type { Announcements } from '../ports/announcements.ts'
+import type { AuditNotes } from '../ports/audit.ts'
 import type { CalendarShelf } from '../ports/calendars.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EgressAgent } from '../ports/egress.ts'
@@ -44,7 +44,9 @@ import type { Ids } from '../ports/ids.ts'
 import type { LeaseKeeper } from '../ports/lease-keeper.ts'
 import type { Random } from '../ports/random.ts'
 import type { RunStore, SessionOwner } from '../ports/run-store.ts'
+import type { SecretSource } from '../ports/secrets.ts'
 import type { Service } from '../ports/service.ts'
+import type { WorkerStore } from '../ports/worker-store.ts'
 import type { ZoneSource } from '../ports/zones.ts'
 import type { Database } from '../postgres/database.ts'
 import { createPostgresBackfilling } from '../postgres/backfilling.ts'
@@ -57,10 +59,14 @@ import { createPostgresOverdueRuns } from '../postgres/overdue-runs.ts'
 import { createPostgresRunQueue } from '../postgres/run-queue.ts'
 import { createPostgresRunStore } from '../postgres/run-store.ts'
 import { createPostgresWorkflowResolving } from '../postgres/workflow-resolving.ts'
+import { auditServices } from './auditing.ts'
 import { openAnnouncements, openAnnouncer, openWorkerQueue } from './announcing.ts'
 import { openArrivals, openEventRelay } from './eventing.ts'
+import type { Callbacks } from './callbacks.ts'
+import type { Containers } from './containers.ts'
 import type { Links } from './links.ts'
 import { openNodeReporter } from './nodes.ts'
+import { openHandlers } from './handlers.ts'
 import { createTiming } from './timing.ts'
 import { version } from './version.ts'
 
@@ -89,6 +95,10 @@ export interface EngineParts {
   readonly facts: NodeFacts
   readonly pace: RunPace
   readonly egress: EgressAgent
+  readonly secrets: SecretSource
+  readonly audit: AuditNotes
+  readonly callbacks: Callbacks
+  readonly workers: WorkerStore
   /** Whether the worker calls HTTP targets. */
   readonly callsHttp: boolean
   /** Functions that are executed here. */
@@ -138,31 +148,33 @@ export function createEngine(parts: EngineParts): Engine {
   const works = config.roles.includes('scheduler') || config.roles.includes('worker')
   const gatekeeper = works ? createGatekeeper({ ...parts, gate: createPostgresGate(parts.db) }) : undefined
   const upkeep = [...upkeepServices(parts, store), ...(gatekeeper === undefined ? [] : [gatekeeper])]
-  const handler = createHttpHandler({
-    egress: parts.egress,
-    clock: parts.clock,
-    userAgent: `Belfry/${version}`,
-  })
-  const callsHttp = config.roles.includes('worker') && parts.callsHttp
+  const executes = config.roles.includes('worker') && parts.callsHttp
+  const handlers = executes ? openHandlers(parts) : undefined
   const queues = config.workerQueues.includes('*') ? '*' : config.workerQueues
-  const supply = callsHttp ? openWorkerQueue(parts, announcements, queues, config.workerSlots) : undefined
+  const supply = handlers?.shared.length
+    ? openWorkerQueue(parts, announcements, queues, config.workerSlots)
+    : undefined
   const worker =
     supply &&
+    handlers &&
     createWorker({
       ...shared,
       ...supply,
+      callbacks: parts.callbacks.store,
       events: parts.pace.counting('servers', parts.events),
       store,
-      handlers: [handler],
+      handlers: handlers.shared,
       queues,
       settings: workerSettings(config),
     })
+  const containerWorker =
+    handlers?.containers && openContainerWorker({ ...shared, store }, handlers.containers)
   const { functions } = parts
   const functionWorker = functions && openFunctionWorker({ ...shared, store }, functions)
   const reporter = openNodeReporter({ ...parts, databaseClock }, nodeId, worker)
 
   return {
-    worker: worker ?? functionWorker,
+    worker: worker ?? containerWorker ?? functionWorker,
     scheduling,
     gatekeeper,
     resolver,
@@ -171,28 +183,48 @@ export function createEngine(parts: EngineParts): Engine {
     async start() {
       for (const service of [...upkeep, ...firing]) await service.start()
       await supply?.announced?.start()
-      await Promise.all([worker?.start(), functionWorker?.start()])
+      handlers?.containers?.start()
+      await Promise.all([worker?.start(), containerWorker?.start(), functionWorker?.start()])
       await reporter.start()
     },
     async stop() {
       for (const service of firing.toReversed()) await service.stop()
       // what was announced here and not claimed is for others now, not when all has drained
-      await Promise.all([supply?.announced?.stop(), worker?.stop(), functionWorker?.stop()])
+      const workers = [worker, containerWorker, functionWorker]
+      await Promise.all([supply?.announced?.stop(), ...workers.map((each) => each?.stop())])
       await parts.tags.close()
       await Promise.all([...upkeep, reporter].map((service) => service.stop()))
-      await Promise.all([handler.close(), functions?.handler.close(), functions?.keeper.close()])
+      await Promise.all([handlers?.close(), functions?.handler.close(), functions?.keeper.close()])
     },
   }
 }
 
-type FunctionWorkerParts = EngineParts &
+type OwnWorkerParts = EngineParts &
   Pick<SchedulerParts, 'databaseClock' | 'host' | 'version'> & { readonly store: RunStore }
 
+/** Stopping one takes SIGTERM, its grace, SIGKILL and its removal. */
+const containerGraceMs = 15_000
+
+/** What it runs is not announced: not every worker has an engine. */
+function openContainerWorker(parts: OwnWorkerParts, { handler, slots }: Containers): Worker {
+  const { config } = parts
+  return createWorker({
+    ...parts,
+    callbacks: parts.callbacks.store,
+    events: parts.pace.counting('servers', parts.events),
+    queue: createPostgresRunQueue(parts.db),
+    handlers: [handler],
+    queues: config.workerQueues.includes('*') ? '*' : config.workerQueues,
+    settings: { ...workerSettings(config), slots, abortGraceMs: containerGraceMs },
+  })
+}
+
 /** Its runs are not announced: it claims directly. */
-function openFunctionWorker(parts: FunctionWorkerParts, functions: FunctionWork): Worker {
+function openFunctionWorker(parts: OwnWorkerParts, functions: FunctionWork): Worker {
   const { tenantId } = functions.owner
   return createWorker({
     ...parts,
+    callbacks: parts.callbacks.store,
     events: parts.pace.counting('functions', parts.events),
     queue: createPostgresRunQueue(parts.db),
     handlers: [functions.handler],
@@ -231,6 +263,7 @@ function upkeepServices(parts: EngineParts, store: RunStore): readonly Service[]
         ...parts,
         store,
         overdueRuns: createPostgresOverdueRuns(db),
+        callbacks: parts.callbacks.store,
         intervalMs: config.rescueMs,
         sweepMs: 6 * config.rescueMs,
       }),
@@ -299,6 +332,7 @@ function schedulerServices(parts: SchedulerParts): Scheduling {
   if (announcer !== undefined) services.push(announcer)
   const relay = openEventRelay(parts, elector)
   if (relay !== undefined) services.push(relay)
+  services.push(...auditServices(parts, elector))
   return { services, elector, replanner, backfiller, announcer, relay }
 }
 

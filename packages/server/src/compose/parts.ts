@@ -10,7 +10,9 @@ import type { RedisLink } from '../adapters/redis/redis-link.ts'
 import { createSystemIds, systemRandom } from '../adapters/system/ids.ts'
 import { openZoneSource, zoneDataOnDisk, zoneDirectories } from '../adapters/zones/zone-source.ts'
 import { connectionShares } from '../config/connection-shares.ts'
+import { quotaDefaults } from '../config/quota-fields.ts'
 import type { Config } from '../config/schema.ts'
+import type { AuditNoteKeeper } from '../engine/audit-notes.ts'
 import { createCalendarShelf } from '../engine/calendar-shelf.ts'
 import type { DatabaseClock } from '../engine/database-clock.ts'
 import { createDatabaseClock } from '../engine/database-clock.ts'
@@ -19,14 +21,11 @@ import { createFairTags } from '../engine/fair-tags.ts'
 import { createLocalHints } from '../engine/local-hints.ts'
 import { createNodeFacts, type NodeFacts } from '../engine/node-facts.ts'
 import { createRunPace } from '../engine/run-pace.ts'
-import type { RunWatcher } from '../engine/run-watcher.ts'
-import { createRunWatcher } from '../engine/run-watcher.ts'
-import type { WatchedRuns } from '../engine/watched-runs.ts'
-import { createWatchedRuns, tellingEnds, tellingLines } from '../engine/watched-runs.ts'
-import type { WorkerGate, WorkerGateOptions } from '../engine/workers/worker-gate.ts'
-import { createWorkerGate } from '../engine/workers/worker-gate.ts'
+import { directQuotas, withQuotas } from '../engine/quotas/quota-catalog.ts'
+import { withLogQuota } from '../engine/quotas/log-quota.ts'
+import { createQuotaKeeper, type QuotaKeeper } from '../engine/quotas/quota-keeper.ts'
+import { createWatchedRuns, tellingLines } from '../engine/watched-runs.ts'
 import type { Api, ApiOptions } from '../http/api.ts'
-import { createApi } from '../http/api.ts'
 import type { Catalog } from '../ports/catalog.ts'
 import type { Authenticator } from '../ports/credentials.ts'
 import type { EgressAgent } from '../ports/egress.ts'
@@ -34,34 +33,38 @@ import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { DirectIntake } from '../ports/run-intake.ts'
+import type { SecretSource } from '../ports/secrets.ts'
 import type { WorkerStore } from '../ports/worker-store.ts'
 import { createPostgresCatalog } from '../postgres/catalog/catalog.ts'
-import { createKeyDirectory } from '../postgres/catalog/key-store.ts'
+import { createQuotaBuckets, createQuotaLookup } from '../postgres/catalog/quota-store.ts'
 import type { Database } from '../postgres/database.ts'
 import { createDirectIntake } from '../postgres/direct-intake.ts'
 import { createPostgresHints } from '../postgres/hints.ts'
 import { createSchemaCheck } from '../postgres/migrate.ts'
 import { checkWritable } from '../postgres/writable.ts'
-import type { PoolStats } from '../postgres/pool.ts'
 import { createPostgresQueueProgress } from '../postgres/queue-progress.ts'
-import { createPostgresRunQueue } from '../postgres/run-queue.ts'
-import { createPostgresRunWatchStore } from '../postgres/run-watch-store.ts'
-import { createPostgresRunStore } from '../postgres/run-store.ts'
 import { createPostgresWorkerStore } from '../postgres/worker-store.ts'
-import { createAuthenticator, keyMint } from '../security/credentials.ts'
+import { inviteMint } from '../security/session-tokens.ts'
 import { createEgress } from '../security/egress/egress.ts'
 import { createEventLog } from '../telemetry/event-log.ts'
 import { createEventFanOut } from '../telemetry/fan-out.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import type { ReadinessCheck, StatusReport } from '../telemetry/ops-server.ts'
+import { openApi, openGates } from './api-parts.ts'
+import { auditReport, openAuditNotes } from './auditing.ts'
+import { type Callbacks, openCallbacks } from './callbacks.ts'
 import type { Engine, FunctionWork } from './engine.ts'
 import { createEngine } from './engine.ts'
+import { containerPolicy } from './containers.ts'
+import { readGauges } from './gauges.ts'
+import { lambdaAccess } from './lambda.ts'
 import { type Links, openLinks } from './links.ts'
 import { type OpenReplica, openReplica } from './replica.ts'
+import { openPeople } from './people.ts'
+import { openSecrets } from './secrets.ts'
 import { statusReports } from './status-reports.ts'
 import { redisSpace } from './timing.ts'
 import type { Store } from './store.ts'
-import { version } from './version.ts'
 
 export interface Parts {
   readonly engine: Engine
@@ -77,6 +80,10 @@ export interface Parts {
   readonly ids: Ids
   readonly events: EventSink
   readonly workers: WorkerStore
+  readonly quotas: QuotaKeeper
+  /** To be started and stopped with the process. */
+  readonly audit: AuditNoteKeeper
+  readonly callbacks: Callbacks
   /** Undefined where this process has no role `api`. */
   readonly catalog: Catalog | undefined
   /** Undefined where this process has no role `api`. */
@@ -103,6 +110,7 @@ export interface AssembleOptions {
 /** What functions in this process lean on. */
 export interface FunctionParts {
   readonly workers: WorkerStore
+  readonly secrets: SecretSource
 }
 
 export function assemble(
@@ -112,53 +120,44 @@ export function assemble(
   metrics: Metrics,
   options: AssembleOptions = {},
 ): Parts {
-  const { leases, api, db } = openPools(config, store)
-  const ids = createSystemIds()
-  const facts = createNodeFacts(systemClock)
-  const events = openEvents(logger, store, metrics, facts)
-  const pace = createRunPace()
-  const links = openLinks(config, events)
-  const hints = openHints(config, store, db ?? api ?? leases, ids.uuidv7(systemClock.nowMs()), links.redis)
-  const egress = openEgress(config)
-  // not on the connections of the API: a request waits for it while it holds one
-  const progress = createPostgresQueueProgress(db ?? leases)
-  const tags = createFairTags({ clock: systemClock, progress })
-  const { zones, zonesOnDisk } = openZones(config)
-  const shelf = createCalendarShelf()
-  const shared = { ids, hints, egress, events, tags, zones }
-  const watched = createWatchedRuns({ hints, clock: systemClock })
-  const workers = tellingLines(createPostgresWorkerStore(db ?? api ?? leases), watched)
+  const base = openBase(config, logger, store, metrics)
+  const { pools, shared, secrets, callbacks, workers, watched, quotas, pace, shelf, links, zonesOnDisk } =
+    base
+  const { leases, api, db } = pools
+  const { events, hints, egress, tags, ids, audit, zones } = shared
   const timing = { shelf, watched, links, config, clock: systemClock, random: systemRandom }
   const engine = createEngine({
     ...shared,
     ...timing,
+    secrets: secrets.source,
+    callbacks,
+    workers,
     installation: store.installation,
-    facts,
+    facts: base.facts,
     pace,
     databaseClock: options.databaseClock,
     db: db ?? leases,
     leases,
     callsHttp: options.callsHttp ?? true,
-    functions: options.functions?.({ workers }),
-  })
-  const gate = openGate(config, {
-    ...shared,
-    events: pace.counting('functions', events),
-    workers,
-    watched,
-    databaseClock: options.databaseClock ?? createDatabaseClock(systemClock),
-    db: db ?? api ?? leases,
-    leases,
+    functions: options.functions?.({ workers, secrets: secrets.source }),
   })
   const replica = openReplica(config, leases, events)
-  const catalog = api && createPostgresCatalog({ db: api, dataVersion: zones.dataVersion, shelf, replica })
+  const catalog =
+    api &&
+    withQuotas(
+      createPostgresCatalog({ db: api, dataVersion: zones.dataVersion, shelf, replica }),
+      quotas,
+      zones,
+    )
   readGauges(metrics, [leases, api, db], engine)
-  const { limits, authenticator } = options
-  const asked = { retentionDays: config.retentionDays, limits, authenticator }
   return {
     engine,
-    checks: readinessChecks(leases),
-    reports: statusReports({ db: leases, engine, links, replica, zones, zonesOnDisk }),
+    checks: [...readinessChecks(leases), secrets.check],
+    reports: [
+      ...statusReports({ db: leases, engine, links, replica, zones, zonesOnDisk }),
+      secrets.report,
+      auditReport(config, leases),
+    ],
     replica,
     hints,
     links,
@@ -168,10 +167,99 @@ export function assemble(
     events,
     workers,
     catalog,
-    directIntake: api && createDirectIntake(api),
-    createApi:
-      api && catalog && (() => openApi({ db: api, catalog }, metrics, logger, { ...shared, ...asked, gate })),
+    quotas,
+    audit,
+    callbacks,
+    directIntake: api && catalog && directQuotas(createDirectIntake(api), catalog, quotas),
+    createApi: api && catalog && apiOf({ config, logger, metrics, options, base, api, catalog }),
   }
+}
+
+type Base = ReturnType<typeof openBase>
+
+/** What engine and API both lean on. */
+function openBase(config: Config, logger: Logger, store: Store, metrics: Metrics) {
+  const pools = openPools(config, store)
+  const { leases, api, db } = pools
+  const any = db ?? api ?? leases
+  const ids = createSystemIds()
+  const facts = createNodeFacts(systemClock)
+  const events = openEvents(logger, store, metrics, facts)
+  const links = openLinks(config, events)
+  const hints = openHints(config, store, any, ids.uuidv7(systemClock.nowMs()), links.redis)
+  const egress = openEgress(config)
+  // not on the connections of the API: a request waits for it while it holds one
+  const progress = createPostgresQueueProgress(db ?? leases)
+  const tags = createFairTags({ clock: systemClock, progress })
+  const audit = openAuditNotes({ db: any, clock: systemClock, random: systemRandom, events })
+  const { zones, zonesOnDisk } = openZones(config)
+  const watched = createWatchedRuns({ hints, clock: systemClock })
+  const quotas = createQuotaKeeper({
+    defaults: quotaDefaults(config.quotas),
+    // not on the connections of the API, for the same reason
+    buckets: createQuotaBuckets(db ?? leases),
+    clock: systemClock,
+  })
+  const withQuota = withLogQuota(createPostgresWorkerStore(any), quotas, createQuotaLookup(db ?? leases))
+  return {
+    pools,
+    shared: { ids, hints, egress, events, tags, zones, audit },
+    facts,
+    pace: createRunPace(),
+    links,
+    secrets: openSecrets({ config, egress, clock: systemClock, db: any, leases }),
+    callbacks: openCallbacks(config, any),
+    zonesOnDisk,
+    shelf: createCalendarShelf(),
+    watched,
+    quotas,
+    workers: tellingLines(withQuota, watched),
+  }
+}
+
+interface ApiParts {
+  readonly config: Config
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly options: AssembleOptions
+  readonly base: Base
+  readonly api: Database
+  readonly catalog: Catalog
+}
+
+/** The gates are made at once, the API when it is asked for. */
+function apiOf({ config, logger, metrics, options, base, api, catalog }: ApiParts): () => Promise<Api> {
+  const { pools, shared, secrets, callbacks, pace, workers, watched, quotas } = base
+  const { egress, ids, audit, events } = shared
+  const gates = openGates(config, {
+    ...shared,
+    secrets: secrets.source,
+    callbacks: callbacks.store,
+    countedEvents: pace.counting('functions', events),
+    workers,
+    watched,
+    databaseClock: options.databaseClock ?? createDatabaseClock(systemClock),
+    db: pools.db ?? api,
+    leases: pools.leases,
+  })
+  const { limits, authenticator } = options
+  const people =
+    authenticator === undefined
+      ? openPeople(config, { db: api, catalog, egress, ids, notes: audit, clock: systemClock })
+      : undefined
+  const asked = {
+    people,
+    invites: inviteMint,
+    trustedProxies: config.trustedProxies,
+    retentionDays: config.retentionDays,
+    limits,
+    authenticator,
+    quotas,
+    vault: secrets.vault,
+    lambda: lambdaAccess(config),
+    containers: containerPolicy(config),
+  }
+  return () => openApi({ db: api, catalog }, metrics, logger, { ...shared, ...asked, ...gates })
 }
 
 interface Pools {
@@ -212,14 +300,6 @@ function openZones({ zoneDirectory }: Config) {
   return { zones: openZoneSource(directories), zonesOnDisk: () => zoneDataOnDisk(directories) }
 }
 
-function openWatcher(
-  db: Database,
-  shared: { readonly hints: Hints; readonly events: EventSink },
-): RunWatcher {
-  const store = createPostgresRunWatchStore(db)
-  return createRunWatcher({ ...shared, clock: systemClock, random: systemRandom, store })
-}
-
 function openEgress(config: Config): EgressAgent {
   return createEgress({
     allowCidrs: config.egressAllow,
@@ -227,52 +307,6 @@ function openEgress(config: Config): EgressAgent {
     allowPorts: config.egressPorts,
     clock: systemClock,
     connectionsPerOrigin: Math.max(256, config.workerSlots),
-  })
-}
-
-function openGate(
-  { leaseMs, heartbeatMs }: Config,
-  parts: Pick<WorkerGateOptions, 'ids' | 'hints' | 'events' | 'tags' | 'workers' | 'databaseClock'> & {
-    readonly db: Database
-    readonly leases: Database
-    readonly watched: WatchedRuns
-  },
-): WorkerGate {
-  const { db, leases, watched } = parts
-  return createWorkerGate({
-    ...parts,
-    clock: systemClock,
-    random: systemRandom,
-    leaseMs,
-    heartbeatMs,
-    queue: createPostgresRunQueue(db),
-    store: tellingEnds(createPostgresRunStore({ db, heartbeats: leases }), watched),
-  })
-}
-
-function openApi(
-  { db, catalog }: { readonly db: Database; readonly catalog: Catalog },
-  metrics: Metrics,
-  logger: Logger,
-  shared: Pick<
-    ApiOptions,
-    'ids' | 'egress' | 'tags' | 'zones' | 'gate' | 'events' | 'limits' | 'retentionDays'
-  > & {
-    readonly hints: Hints
-    readonly authenticator?: Authenticator | undefined
-  },
-): Promise<Api> {
-  return createApi({
-    ...shared,
-    version,
-    logger,
-    catalog,
-    watcher: openWatcher(db, shared),
-    authenticator:
-      shared.authenticator ??
-      createAuthenticator({ directory: createKeyDirectory({ db }), clock: systemClock }),
-    mint: keyMint,
-    observer: metrics.requests,
   })
 }
 
@@ -292,36 +326,4 @@ function openHints(
   if (redis === undefined) return byDatabase
   const prefix = redisSpace(config, store)
   return createRedisHints({ ...timing, redis, otherwise: byDatabase, senderId, prefix })
-}
-
-function readGauges(metrics: Metrics, pools: readonly (Database | undefined)[], engine: Engine): void {
-  metrics.readConnections(() => {
-    const all = pools.flatMap((pool) => pool?.stats() ?? [])
-    const sum = (of: (stats: PoolStats) => number) => all.reduce((total, stats) => total + of(stats), 0)
-    return {
-      open: sum((each) => each.open),
-      idle: sum((each) => each.idle),
-      waiting: sum((each) => each.waiting),
-    }
-  })
-  const { worker, scheduling, gatekeeper, resolver } = engine
-  metrics.readSkew(() => engine.databaseClock.skewMs())
-  if (gatekeeper !== undefined) metrics.readGate(gatekeeper.stats)
-  if (resolver !== undefined) metrics.readWorkflows(resolver.stats)
-  readAnnouncing(metrics, engine)
-  if (scheduling !== undefined) metrics.readBackfills(scheduling.backfiller.stats)
-  if (scheduling?.relay !== undefined) metrics.readEventsLag(scheduling.relay.lagMs)
-  if (worker === undefined) return
-  metrics.readSlots(() => {
-    const { slots, busy } = worker.stats()
-    return { used: busy, free: Math.max(0, slots - busy) }
-  })
-}
-
-function readAnnouncing(metrics: Metrics, { announcing: { announcer, announced } }: Engine): void {
-  if (announcer === undefined && announced === undefined) return
-  metrics.readAnnouncing(() => ({
-    ...(announcer?.stats() ?? { window: 0, unclaimed: 0 }),
-    ...(announced?.stats() ?? { waiting: 0, silentQueues: 0 }),
-  }))
 }

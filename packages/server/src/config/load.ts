@@ -9,7 +9,13 @@ import type { ErrorDetail } from '@belfry/contract'
 import { parse } from 'yaml'
 import type { Config, ConfigKey } from './schema.ts'
 import { configKeys, configSchema, environmentName } from './schema.ts'
+import { checkContainers } from './container-fields.ts'
 import { checkKafka } from './kafka-fields.ts'
+import { checkKubernetes } from './kubernetes-fields.ts'
+import { checkLambda } from './lambda-fields.ts'
+import { checkPeople } from './people-fields.ts'
+import { checkProduction } from './production.ts'
+import { checkSecrets } from './secret-fields.ts'
 import { checkSqs } from './sqs-fields.ts'
 
 export type ConfigSource = 'flag' | 'environment' | 'file' | 'default'
@@ -84,8 +90,14 @@ function checkTogether(config: Config, faults: ErrorDetail[]): void {
   if (config.roles.length === 0) {
     faults.push({ pointer: '/roles', message: 'roles is empty; give at least one' })
   }
+  checkContainers(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
+  checkKubernetes(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
   checkKafka(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
+  checkPeople(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
+  checkProduction(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
   checkSqs(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
+  checkLambda(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
+  checkSecrets(config, (key, message) => faults.push({ pointer: `/${key}`, message }))
 }
 
 function pickKnown(values: Record<string, unknown>): Record<string, unknown> {

@@ -9,7 +9,9 @@ const code = (value: string): string => `\`${value}\``
 /** The value as one would write it in a variable. */
 function asText(value: Config[ConfigKey]): string {
   if (Array.isArray(value)) return value.length === 0 ? 'none' : code(value.join(','))
-  return value === undefined ? 'not set' : code(String(value))
+  if (value === undefined) return 'not set'
+  if (typeof value !== 'object') return code(String(value))
+  return Object.keys(value).length === 0 ? 'none' : code(JSON.stringify(value))
 }
 
 function row(key: ConfigKey): string {

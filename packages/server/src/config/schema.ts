@@ -8,9 +8,17 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { parseRange } from '../domain/egress/address.ts'
 import { defaultPorts } from '../domain/egress/egress-policy.ts'
+import { auditFields } from './audit-fields.ts'
+import { containerFields } from './container-fields.ts'
 import { databaseFields } from './database-fields.ts'
 import { about, commaSeparated, flag, list, oneOf, text, whole } from './fields.ts'
 import { kafkaFields } from './kafka-fields.ts'
+import { kubernetesFields } from './kubernetes-fields.ts'
+import { peopleFields } from './people-fields.ts'
+import { quotaFields } from './quota-fields.ts'
+import { lambdaFields } from './lambda-fields.ts'
+import { publicFields } from './public-fields.ts'
+import { secretFields } from './secret-fields.ts'
 import { sqsFields } from './sqs-fields.ts'
 
 const roles = ['api', 'scheduler', 'worker', 'resolver'] as const
@@ -65,7 +73,12 @@ export const configSchema = z.strictObject({
       ),
     ),
   ...kafkaFields,
+  ...auditFields,
   ...sqsFields,
+  ...secretFields,
+  ...publicFields,
+  ...peopleFields,
+  ...lambdaFields,
   migrateAtStart: flag
     .default(false)
     .meta(about('Bring the schema of `databaseUrl` up to date at start; the embedded one always is')),
@@ -89,6 +102,8 @@ export const configSchema = z.strictObject({
   opsPort: port.default(4681).meta(about('Port of /livez, /readyz and /metrics; 0 takes a free one')),
   workerSlots: whole(1, 10_000).default(50).meta(about('Runs that this process executes at once')),
   workerQueues: list(queueName).default(['*']).meta(about('Queues that it serves; `*` for every queue')),
+  ...containerFields,
+  ...kubernetesFields,
   leaseMs: whole(1_000, 600_000).default(30_000).meta(about('How long a silent worker keeps its runs')),
   heartbeatMs: whole(200, 200_000)
     .default(10_000)
@@ -118,6 +133,7 @@ export const configSchema = z.strictObject({
   egressPorts: egressPorts
     .default([...defaultPorts])
     .meta(about('Ports that jobs may call outside `egressAllow`; `*` for every port')),
+  ...quotaFields,
   logLevel: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
     .default('info')
     .meta(about('Least level logged')),

@@ -1,6 +1,6 @@
 /**
- * Where a run may be claimed. Every live run stands in `ready` under its queue and its route: `http` for what
- * any worker of a server can execute, `function:<tenant>:<name>` for a function. A worker names the routes
+ * Where a run may be claimed. Every live run stands in `ready` under its queue and its route: the kind of its
+ * handler for what servers execute, `function:<tenant>:<name>` for a function. A worker names the routes
  * that it can execute, so a claim is one walk along the index for each of them: a worker is never handed a
  * run of a function that it does not have, nor one of another tenant, and nothing has to be given back.
  *
@@ -8,10 +8,16 @@
  * tenant have one of their own in each queue, because its workers serve nobody else: how fast they are says
  * nothing about the turn of others.
  */
-import type { JobDefinition } from '@belfry/contract'
+import { handlerKinds, type JobDefinition } from '@belfry/contract'
 
-/** Of what any worker of a server can execute. */
-export const serverRoutes: readonly string[] = ['http']
+/**
+ * Of what any worker of a server can execute, which may be announced. Containers need an engine: the workers
+ * that have one claim them directly.
+ */
+export const serverRoutes: readonly string[] = ['http', 'lambda']
+
+/** Of all that servers execute, whichever of them. */
+export const sharedRoutes: readonly string[] = handlerKinds.filter((kind) => kind !== 'function')
 
 /** What the routes of functions begin with; the same in SQL. */
 const functionMark = 'function:'

@@ -5,8 +5,10 @@
  *   timeout, cancel, shutdown ─────► signal ─► answer or grace over ─► the reason of the cut
  *   lease lost ────────────────────► signal ─► answer or grace over ─► no end: the run is somebody else's
  *
- * A success stands even when it comes after the signal. A handler that ignores its signal past the grace is
- * abandoned: the attempt ends without it, and its late answer goes nowhere.
+ * A success stands even when it comes after the signal, and so does the word of a target that it took the run
+ * over: the attempt goes on then, parked and without this worker (callbacks/parker.ts). A handler that
+ * ignores its signal past the grace is abandoned: the attempt ends without it, and its late answer goes
+ * nowhere.
  *
  * The timeout of an attempt runs here and nowhere else, that of the attempt or that of the whole run,
  * whichever comes first (domain/run-limits.ts): so that it means the same for every kind of handler
@@ -17,6 +19,7 @@ import { type AttemptEnding, judgeAttempt } from '../domain/attempt-outcome.ts'
 import { attemptLimit, leftMs } from '../domain/run-limits.ts'
 import { attemptTraceparent } from '../domain/traceparent.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
+import type { ReportLimits } from '../ports/callbacks.ts'
 import type { AbortReason, Handler, HandlerRequest, HandlerResult } from '../ports/handler.ts'
 import type { Random } from '../ports/random.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
@@ -41,8 +44,10 @@ export interface Started {
 }
 
 export interface AttemptRecord {
-  /** Undefined: the lease was lost, nothing may be written. */
+  /** Undefined: the lease was lost and nothing may be written, or the run is to be parked. */
   readonly end: AttemptEnd | undefined
+  /** The target took the run over. */
+  readonly accepted?: ReportLimits
   /** Settles when an abandoned handler returns at last; undefined where it returned in time. */
   readonly abandoned: Promise<unknown> | undefined
 }
@@ -119,6 +124,13 @@ class Attempt implements RunningAttempt {
     const startedAtMs = this.#startedAtMs
     const endedAtMs = startedAtMs + (clock.monotonicMs() - this.#startedMs)
     const reason = this.#reason
+    if (answer?.outcome === 'accepted') {
+      const { limits: accepted } = answer
+      this.#onDone(
+        reason === 'lease_lost' ? { end: undefined, abandoned } : { end: undefined, accepted, abandoned },
+      )
+      return
+    }
     const isOthers = reason === 'lease_lost' && answer?.outcome !== 'succeeded'
     const course = { answer, reason, limit: this.#limit, startedAtMs, endedAtMs }
     this.#onDone({ end: isOthers ? undefined : endOf(this.#started, random, course), abandoned })
@@ -127,9 +139,11 @@ class Attempt implements RunningAttempt {
 
 const nothing = (): void => undefined
 
+type EndResult = Exclude<HandlerResult, { outcome: 'accepted' }>
+
 interface Course {
   /** Undefined: the handler was left behind. */
-  readonly answer: HandlerResult | undefined
+  readonly answer: EndResult | undefined
   readonly reason: AbortReason | undefined
   readonly limit: ReturnType<typeof attemptLimit>
   readonly startedAtMs: number
@@ -172,6 +186,7 @@ function endOf(
     response: answer?.response === undefined ? null : answer.response.replaceAll('\u0000', '\uFFFD'),
     responseTruncated: answer?.responseTruncated ?? false,
     result: answer?.outcome === 'succeeded' ? answer.result : undefined,
+    responseHeaders: answer?.responseHeaders,
   }
 }
 
@@ -200,6 +215,7 @@ class AttemptRequest implements HandlerRequest {
   readonly idempotencyKey: string
   readonly input: unknown
   readonly handler: JobDefinition['handler']
+  readonly runAs: JobDefinition['runAs']
   readonly timeoutMs: number
   readonly runDeadlineMs: number | null
   readonly delivery: JobDefinition['delivery']
@@ -223,6 +239,7 @@ class AttemptRequest implements HandlerRequest {
     this.idempotencyKey = run.runId
     this.input = run.input
     this.handler = definition.handler
+    this.runAs = definition.runAs
     this.timeoutMs = timeoutMs
     this.runDeadlineMs = run.runDeadlineMs
     this.delivery = definition.delivery
@@ -249,7 +266,7 @@ const overRun = 'The time for the whole run was over and the attempt was cut off
 
 /** How the attempt ended, from what the handler answered (undefined: nothing) and why it was cut off. */
 function judgeAnswer(
-  answer: HandlerResult | undefined,
+  answer: EndResult | undefined,
   reason: AbortReason | undefined,
   { limitMs, ofRun }: ReturnType<typeof attemptLimit>,
 ): { ending: AttemptEnding; error: RunError | null } {

@@ -15,6 +15,7 @@ import type { HeldRun, RunStore } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import { createClaimPositions } from './claim-positions.ts'
 import { createDefinitionCache } from './definition-cache.ts'
+import { createIdentities } from './identities.ts'
 import { createIntake, type IntakeOptions } from './intake.ts'
 import { createLoop } from './loop.ts'
 import { createLowWaterMarks, type LowWaterMarks } from './low-water-marks.ts'
@@ -37,7 +38,7 @@ const noMarks: LowWaterMarks = {
 
 export interface ClaimerOptions extends IntakeOptions {
   readonly queue: RunQueue
-  readonly store: Pick<RunStore, 'definitions' | 'handBack' | 'heldRuns'>
+  readonly store: Pick<RunStore, 'definitions' | 'identities' | 'handBack' | 'heldRuns'>
   readonly hints: Hints
   readonly random: Random
   readonly queues: readonly string[] | '*'
@@ -65,9 +66,11 @@ export function createClaimer(options: ClaimerOptions): Claimer {
   const shares = createQueueShares(queues)
   const strays = createStrays({ store, hints, clock, slots })
   const marks = options.queue.keepsMarks ? noMarks : createClaimPositions(createLowWaterMarks())
+  const definitions = createDefinitionCache(store)
+  const identities = createIdentities(store, clock)
   const claimAll = createIntake(
     { ...options, overlaps: true },
-    { shares, strays, marks, definitions: createDefinitionCache(store) },
+    { shares, strays, marks, definitions, identities },
   )
   let pollMs = minPollMs
   /** The last round left runs behind for want of slots. */

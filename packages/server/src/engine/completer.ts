@@ -227,5 +227,6 @@ function acknowledge(
 
 /** What could not be stored was most likely the text that came from outside; the outcome is worth more. */
 function withoutDetails(end: AttemptEnd): AttemptEnd {
-  return { ...end, response: null, responseTruncated: false, httpStatus: null, errorMessage: null }
+  const kept = { ...end, responseHeaders: undefined }
+  return { ...kept, response: null, responseTruncated: false, httpStatus: null, errorMessage: null }
 }

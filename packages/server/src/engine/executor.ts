@@ -1,11 +1,12 @@
 /**
  * From a claimed run to its end on record: takes the slot, runs the attempt, hands its end to the completer,
- * frees the slot when that is acknowledged. A run whose time was over when it was claimed ends without one.
+ * frees the slot when that is acknowledged. A run that its target took over is parked instead
+ * (callbacks/parker.ts). A run whose time was over when it was claimed ends without one.
  * Knows what to abort for a lost session, a cancel, a shutdown.
  *
  * What was claimed while as many handlers as slots are at work waits for one of them (waiting-runs.ts).
  */
-import type { JobDefinition } from '@belfry/contract'
+import type { JobDefinition, RunError } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
@@ -14,6 +15,7 @@ import type { Random } from '../ports/random.ts'
 import type { ClaimedRun } from '../ports/run-queue.ts'
 import type { Overdue } from '../domain/run-limits.ts'
 import { startAttempt } from './attempt.ts'
+import type { Parker } from './callbacks/parker.ts'
 import type { Completer } from './completer.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import { overdueEnd } from './overdue-end.ts'
@@ -28,6 +30,7 @@ export interface ExecutorOptions {
   readonly events: EventSink
   readonly slots: Slots
   readonly completer: Pick<Completer, 'submit'>
+  readonly parker: Pick<Parker, 'park'>
   readonly abortGraceMs: number
   readonly onSlotFreed: () => void
   /** Gives back runs that were never started; answers whether that is acknowledged. */
@@ -35,8 +38,13 @@ export interface ExecutorOptions {
 }
 
 export interface Executor {
-  /** Begins an attempt that was claimed under `sessionId`. Without a definition it fails and says so. */
-  readonly start: (sessionId: string, run: ClaimedRun, definition: JobDefinition | undefined) => void
+  /** Begins an attempt claimed under `sessionId`. Without a definition, or with a fault, it fails. */
+  readonly start: (
+    sessionId: string,
+    run: ClaimedRun,
+    definition: JobDefinition | undefined,
+    fault?: RunError,
+  ) => void
   readonly abandonSession: (sessionId: string) => void
   readonly cancel: (runIds: readonly string[]) => void
   /** Runs that are held under a session. */
@@ -85,7 +93,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
 
 /** Answers what begins an attempt and sees it through to its end. */
 function createStarter(options: ExecutorOptions, waiting: WaitingRuns): Executor['start'] {
-  const { events, slots, completer } = options
+  const { events, slots, completer, parker } = options
   const handlers = new Map(options.handlers.map((handler) => [handler.kind, handler]))
 
   function release(held: Held): void {
@@ -98,32 +106,30 @@ function createStarter(options: ExecutorOptions, waiting: WaitingRuns): Executor
     options.onSlotFreed()
   }
 
-  function start(sessionId: string, run: ClaimedRun, known: JobDefinition | undefined): void {
+  const start: Executor['start'] = (sessionId, run, known, fault) => {
     if (run.overdue !== null) endUnstarted(sessionId, run, run.overdue)
-    else if (slots.idle()) begin(sessionId, run, known)
-    else waiting.add({ sessionId, run, begin: () => begin(sessionId, run, known) })
+    else if (slots.idle()) begin(sessionId, run, known, fault)
+    else waiting.add({ sessionId, run, begin: () => begin(sessionId, run, known, fault) })
   }
 
-  function begin(sessionId: string, run: ClaimedRun, known: JobDefinition | undefined): void {
+  const begin: Executor['start'] = (sessionId, run, known, fault) => {
     const definition = known ?? unusableDefinition
-    const handler = (known && handlers.get(known.handler.kind)) ?? unusableHandler
+    const executing = (known && handlers.get(known.handler.kind)) ?? failingHandler(unusable)
+    const handler = fault === undefined ? executing : failingHandler(fault)
     const { runId, tenantId, jobId, leaseEpoch } = run
     events.emit('attempt_started', { runId, tenantId, jobId, attempt: run.attempt, leaseEpoch })
     let running = true
     const over = slots.begin()
-    const attempt = startAttempt(options, { sessionId, run, definition, handler }, ({ end, abandoned }) => {
+    const started = { sessionId, run, definition, handler }
+    const attempt = startAttempt(options, started, ({ end, accepted, abandoned }) => {
       running = false
       over()
       if (abandoned !== undefined) slots.leaveBehind(abandoned)
-      if (end === undefined) release(held)
-      else
-        completer.submit({
-          sessionId,
-          run,
-          end,
-          onAcknowledged: () => release(held),
-          onDropped: () => drop(held),
-        })
+      const onDropped = (): void => drop(held)
+      if (accepted !== undefined)
+        parker.park({ sessionId, run, limits: accepted, onParked: () => release(held), onDropped })
+      else if (end === undefined) release(held)
+      else completer.submit({ sessionId, run, end, onAcknowledged: () => release(held), onDropped })
       waiting.next()
     })
     const abort = (reason: AbortReason): boolean => {
@@ -155,15 +161,12 @@ function createStarter(options: ExecutorOptions, waiting: WaitingRuns): Executor
 const unusableDefinition = jobDefinitionSchema.parse({
   handler: { kind: 'http', url: 'http://invalid.invalid/' },
 })
-const unusableHandler: Handler = {
-  kind: 'http',
-  execute: async () => ({
-    outcome: 'failed',
-    retryable: false,
-    error: {
-      code: 'definition_unusable',
-      message: 'This worker cannot use the definition of this job version; save the job again, or update it.',
-    },
-  }),
-  close: async () => {},
+const unusable: RunError = {
+  code: 'definition_unusable',
+  message: 'This worker cannot use the definition of this job version; save the job again, or update it.',
 }
+const failingHandler = (error: RunError): Handler => ({
+  kind: 'http',
+  execute: async () => ({ outcome: 'failed', retryable: false, error }),
+  close: async () => {},
+})

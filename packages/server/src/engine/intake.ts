@@ -7,14 +7,16 @@
  * 3. With `overlaps` two claims are under way as soon as one was filled, and leave before the runs of the one
  *    before are started: so neither the database nor this process waits for the other.
  */
-import type { JobDefinition } from '@belfry/contract'
+import type { JobDefinition, RunError } from '@belfry/contract'
 import type { TagClock } from '../domain/fair-queue.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { ClaimedRun, QueueShare, RunQueue } from '../ports/run-queue.ts'
+import type { JobVersion } from '../ports/run-store.ts'
 import type { ClaimBook } from './claim-book.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import type { DefinitionCache } from './definition-cache.ts'
+import type { Identities } from './identities.ts'
 import type { LowWaterMarks } from './low-water-marks.ts'
 import { ranOutOfTime } from './out-of-time.ts'
 import type { QueueLimit, QueueShares } from './queue-shares.ts'
@@ -45,7 +47,13 @@ export interface IntakeOptions {
   readonly routes: readonly string[]
   readonly session: Pick<WorkerSession, 'current' | 'lapsed'>
   readonly slots: Pick<Slots, 'free'>
-  readonly start: (sessionId: string, run: ClaimedRun, definition: JobDefinition | undefined) => void
+  /** With a fault the run is not to be executed: it ends with that. */
+  readonly start: (
+    sessionId: string,
+    run: ClaimedRun,
+    definition: JobDefinition | undefined,
+    fault?: RunError,
+  ) => void
   readonly deadlineMarginMs: number
   /** Unset: `slots` knows how many are free only when all that was claimed is started. */
   readonly overlaps?: boolean | undefined
@@ -57,6 +65,7 @@ export interface IntakeParts {
   readonly shares: QueueShares
   readonly marks: LowWaterMarks
   readonly definitions: DefinitionCache
+  readonly identities: Identities
   readonly strays: Pick<Strays, 'giveBack' | 'suspect'>
 }
 
@@ -177,18 +186,32 @@ async function startAll(
       throw error
     })
   }
-  const definitionOf = await parts.definitions.load(versions).catch(async (error: unknown) => {
+  const started = await startsOf(parts, runs, versions).catch(async (error: unknown) => {
     // if that fails too, they are found as strays
     await giveBack().catch(() => undefined)
     options.book?.started(number)
     throw error
   })
   if (signal.aborted || options.session.current() !== sessionId) await giveBack()
-  else
-    runs.forEach((run, index) =>
-      options.start(sessionId, run, definitionOf(versions[index] ?? versionOf(run))),
-    )
+  else for (const { run, definition, fault } of started) options.start(sessionId, run, definition, fault)
   options.book?.started(number)
+}
+
+/** Runs with their definitions, and with what keeps them from being executed. */
+async function startsOf(
+  { definitions, identities }: Pick<IntakeParts, 'definitions' | 'identities'>,
+  runs: readonly ClaimedRun[],
+  versions: readonly JobVersion[],
+) {
+  const definitionOf = await definitions.load(versions)
+  const found = runs.map((run, index) => {
+    const version = versions[index]
+    const definition = version && definitionOf(version)
+    const { tenantId, queue } = run
+    return { run, definition, acting: { tenantId, queue, runAs: definition?.runAs ?? null } }
+  })
+  const faultOf = await identities.load(found.map(({ acting }) => acting))
+  return found.map(({ run, definition, acting }) => ({ run, definition, fault: faultOf(acting) }))
 }
 
 /** Notes what a claim found in each queue. */

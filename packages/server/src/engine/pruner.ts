@@ -129,6 +129,7 @@ function createTasks({ maintenance, events, ...options }: PrunerOptions) {
     triggers: deleteInSteps((limit) => maintenance.deleteOldTriggers(retentionDays, limit)),
     replans: deleteInSteps((limit) => maintenance.deleteOldReplans(retentionDays, limit)),
     idempotency_keys: deleteInSteps((limit) => maintenance.deleteExpiredIdempotencyKeys(limit)),
+    callbacks: deleteInSteps((limit) => maintenance.deleteOldCallbacks(limit)),
     dead_nodes: () => maintenance.deleteDeadNodes(),
   }
 }

@@ -10,28 +10,29 @@
  * 3. Runs held by sessions that are no more, past their deadline, or a minute after their cancel was asked
  *    for, are read in keyset pages; SQL leaves the healthy ones out. Read only when step 1 ended a session
  *    (and once more in the round after that: another rescuer may have been settling claims of it), when a
- *    round before was cut short, and each `sweepMs` for deadlines and for what a rescuer that died left
- *    half-done. As often, some pages of all that is ready are looked through for runs that nobody would see
- *    (RunStore.healHeldRuns).
+ *    target that took a run over did not report in time, when a round before was cut short, and each
+ *    `sweepMs` for other deadlines and for what a rescuer that died left half-done. As often, some pages of
+ *    all that is ready are looked through for runs that nobody would see (RunStore.healHeldRuns).
  * 4. Each is judged as any other attempt (domain/attempt-outcome.ts) and ended under the epoch that was read:
  *    whoever is second, a rescuer or the worker itself, changes nothing. The run's epoch grows, so what the
  *    old holder sends is refused. A run whose end cannot be stored keeps no other from being ended
  *    (isolate-fault.ts): it is reported, and tried again with the next sweep.
  * 5. In each round: what waits past its time is ended (expirer.ts).
  */
-import { judgeAttempt } from '../domain/attempt-outcome.ts'
-import { leftMs } from '../domain/run-limits.ts'
+import { parkedSession } from '../domain/parked.ts'
+import type { CallbackStore } from '../ports/callbacks.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Random } from '../ports/random.ts'
-import type { AppliedEnd, AttemptEnd, RunStore, StuckRun } from '../ports/run-store.ts'
+import type { AppliedEnd, RunStore, StuckRun } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
 import type { OverdueRuns } from '../ports/overdue-runs.ts'
 import { createExpirer } from './expirer.ts'
 import { tellPaused } from './failure-pauses.ts'
 import { isolateFault } from './isolate-fault.ts'
 import { createLoop } from './loop.ts'
+import { rescueEnd } from './rescue-end.ts'
 import { hintTimers } from './timer-hints.ts'
 import { settledWithin } from './within.ts'
 
@@ -52,7 +53,10 @@ export interface RescuerOptions {
     'endExpiredSessions' | 'settleClaims' | 'healHeldRuns' | 'stuckRuns' | 'rescue'
   >
   readonly overdueRuns: OverdueRuns
-  readonly hints: Pick<Hints, 'publish'>
+  /** Unset: what targets do not report of is found by the sweeps alone. */
+  readonly callbacks?: Pick<CallbackStore, 'anyDue'>
+  /** `subscribe`: to hear of the cancels of parked runs; unset: the next sweep finds them. */
+  readonly hints: Pick<Hints, 'publish'> & Partial<Pick<Hints, 'subscribe'>>
   readonly clock: Clock
   readonly random: Random
   readonly events: EventSink
@@ -78,8 +82,6 @@ interface Settled {
   readonly fault?: Error
 }
 
-type RescueEnd = AttemptEnd & { readonly sessionId: string }
-
 export function createRescuer(options: RescuerOptions): Rescuer {
   const { store, clock, random, events } = options
   const intervalMs = options.intervalMs ?? 5_000
@@ -92,7 +94,8 @@ export function createRescuer(options: RescuerOptions): Rescuer {
 
   async function round(signal: AbortSignal): Promise<number> {
     const { lost, left, fault } = await sessions.end(settledAfterMs, signal)
-    if (lost || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
+    const unreported = (await options.callbacks?.anyDue()) ?? false
+    if (lost || unreported || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
     sessions.swept()
     await expire(signal)
     if (fault !== undefined) throw fault
@@ -129,9 +132,11 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   }
 
   const loop = createLoop({ name: 'rescuer', clock, random, events, round })
+  const unsubscribe = onParkedCancel(options, () => (nextSweepMs = -Infinity))
   return {
     ...loop,
     async stop() {
+      unsubscribe?.()
       // a database that answers nothing must not keep the process; what is under way is safe to leave
       await settledWithin(clock, stopWithinMs, loop.stop())
     },
@@ -145,6 +150,13 @@ export function createRescuer(options: RescuerOptions): Rescuer {
       return rescued
     },
   }
+}
+
+/** Calls `heard` when a cancel was asked for of a run that its target has; answers what ends that. */
+function onParkedCancel({ hints }: RescuerOptions, heard: () => void): (() => void) | undefined {
+  return hints.subscribe?.((hint) => {
+    if (hint.topic === 'cancel' && hint.key === parkedSession) heard()
+  })
 }
 
 function setAside(events: EventSink, { runId }: StuckRun, cause: unknown, retryInMs: number): void {
@@ -245,52 +257,3 @@ function tell(
   // which of them were a backfill's is not known here; the look that this brings about is cheap
   if (applied.some(({ runState }) => runState !== null)) hints.publish({ topic: 'backfills', key: 'any' })
 }
-
-/** A hung handler used up an attempt as any timeout does; a lost worker did not. */
-function rescueEnd(run: StuckRun, nowMs: number, random: Random): RescueEnd {
-  const { delivery, retry, failures, crashCount, cancelRequested } = run
-  const kind = endings[run.cause]
-  const verdict = judgeAttempt(
-    {
-      ending: { kind },
-      delivery,
-      retry,
-      failures,
-      crashCount,
-      cancelRequested,
-      errorCode: faults[run.cause].errorCode,
-      httpStatus: null,
-      leftMs: leftMs(run.runDeadlineMs, nowMs),
-    },
-    random.next(),
-  )
-  return {
-    runId: run.runId,
-    sessionId: run.sessionId,
-    leaseEpoch: run.leaseEpoch,
-    ...verdict,
-    startedAtMs: run.claimedAtMs,
-    endedAtMs: Math.max(nowMs, run.claimedAtMs),
-    ...faults[run.cause],
-    httpStatus: null,
-    response: null,
-    responseTruncated: false,
-  }
-}
-
-const endings = { session_lost: 'lost', deadline: 'timed_out', cancel_ignored: 'canceled' } as const
-
-const faults = {
-  session_lost: {
-    errorCode: 'worker_lost',
-    errorMessage: 'The worker stopped answering while it ran this attempt; what the handler did is unknown.',
-  },
-  deadline: {
-    errorCode: 'deadline_passed',
-    errorMessage: 'The worker did not end the attempt by its deadline; what the handler did is unknown.',
-  },
-  cancel_ignored: {
-    errorCode: 'canceled',
-    errorMessage: 'The worker did not stop the canceled run and lost it; what the handler did is unknown.',
-  },
-} as const

@@ -15,6 +15,7 @@
  *    6 s. What is left undone is the rescuer's as soon as the lease ends.
  */
 import type { TagClock } from '../domain/fair-queue.ts'
+import type { CallbackStore } from '../ports/callbacks.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EventSink } from '../ports/event-sink.ts'
 import type { Handler } from '../ports/handler.ts'
@@ -25,6 +26,7 @@ import type { Random } from '../ports/random.ts'
 import type { RunQueue } from '../ports/run-queue.ts'
 import type { RunStore, SessionOwner } from '../ports/run-store.ts'
 import type { Service } from '../ports/service.ts'
+import { createParker, type Parker } from './callbacks/parker.ts'
 import { createClaimBook } from './claim-book.ts'
 import { type Claimer, createClaimer } from './claimer.ts'
 import { type Completer, createCompleter } from './completer.ts'
@@ -41,6 +43,7 @@ const stepMs = 2_000
 export interface WorkerOptions {
   readonly queue: RunQueue
   readonly store: RunStore
+  readonly callbacks: Pick<CallbackStore, 'park'>
   /** One a kind. The worker does not close them. */
   readonly handlers: readonly Handler[]
   readonly hints: Hints
@@ -122,10 +125,12 @@ export function createWorker(options: WorkerOptions): Worker {
     batchSize: settings.completionBatchSize,
     nothingElseRuns: (pending) => pending >= slots.busy(),
   })
+  const parker = createParker(options)
   const executor = createExecutor({
     ...options,
     slots,
     completer,
+    parker,
     abortGraceMs: settings.abortGraceMs,
     onSlotFreed: () => claimer.slotFreed(),
     giveBack: (sessionId, runs) => claimer.giveBack(sessionId, runs),
@@ -159,8 +164,8 @@ export function createWorker(options: WorkerOptions): Worker {
       await claimer.start()
     },
     stop() {
-      stopped ??= stopInSteps({ clock, settings, slots, completer, executor, session, claimer, events })
-      return stopped
+      const parts = { clock, settings, slots, completer, executor, parker, session, claimer, events }
+      return (stopped ??= stopInSteps(parts))
     },
     stats: () => ({
       sessionId: session.current() ?? null,
@@ -179,13 +184,14 @@ interface StopParts {
   readonly slots: Slots
   readonly completer: Completer
   readonly executor: Executor
+  readonly parker: Parker
   readonly session: WorkerSession
   readonly claimer: Claimer
 }
 
 /** None of the steps waits for a database that answers nothing beyond its limit. */
 async function stopInSteps(parts: StopParts): Promise<void> {
-  const { clock, events, settings, slots, completer, executor, session, claimer } = parts
+  const { clock, events, settings, slots, completer, executor, parker, session, claimer } = parts
   // a claim under way that comes back later starts nothing and is given back
   await settledWithin(clock, stepMs, claimer.stop())
   executor.giveBackWaiting()
@@ -195,6 +201,7 @@ async function stopInSteps(parts: StopParts): Promise<void> {
   // written
   await slots.emptied(clock, settings.abortGraceMs + 1_000)
   await completer.stop(flushMs)
+  parker.stop()
   const given = claimer.giveBackStrays().catch((error: unknown) => {
     events.emit('role_failed', { role: 'worker', error, retryInMs: 0 })
   })

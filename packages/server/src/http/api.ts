@@ -7,22 +7,35 @@ import type { JobDefinition } from '@belfry/contract'
 import { BelfryError, maxBodyBytes } from '@belfry/contract'
 import Fastify, { LogController } from 'fastify'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ContainerPolicy } from '../domain/container/container-policy.ts'
+import { handlerFaults } from '../domain/egress/handler-faults.ts'
+import { lambdaFaults } from '../domain/lambda-policy.ts'
+import type { CallbackGate } from '../engine/callbacks/callback-gate.ts'
 import type { FairTags } from '../engine/fair-tags.ts'
+import { type QuotaKeeper, withoutQuotas } from '../engine/quotas/quota-keeper.ts'
 import type { RunWatcher } from '../engine/run-watcher.ts'
 import type { WorkerGate } from '../engine/workers/worker-gate.ts'
+import type { AuditNotes } from '../ports/audit.ts'
 import type { Catalog } from '../ports/catalog.ts'
-import type { Authenticator, KeyMint } from '../ports/credentials.ts'
+import type { Authenticator, KeyMint, KnownKeys } from '../ports/credentials.ts'
 import type { EgressAgent } from '../ports/egress.ts'
 import type { EventSink } from '../ports/event-sink.ts'
+import type { SignIns, TokenMint } from '../ports/people.ts'
 import type { Hints } from '../ports/hints.ts'
 import type { Ids } from '../ports/ids.ts'
 import type { RequestObserver } from '../ports/request-observer.ts'
+import type { Vault } from '../ports/secrets.ts'
 import type { ZoneSource } from '../ports/zones.ts'
-import type { Effect, Endpoints } from './endpoint.ts'
+import { createCallbackDesk } from './callback-desk.ts'
+import type { Effect, Endpoints, LambdaFacts, Tools } from './endpoint.ts'
+import { guardingHeaders } from './guarding-headers.ts'
 import type { StreamLimits } from './open-streams.ts'
+import { createHeldKeys } from './held-keys.ts'
 import { createOpenStreams } from './open-streams.ts'
+import { createPeopleDoor, type SignInLimits } from './people-door.ts'
 import { guardRoutes } from './plugins/access.ts'
 import type { RateLimits } from './plugins/access.ts'
+import { recordRefusals } from './plugins/audit-refusals.ts'
 import { answerTheRest, refuseRawRequest } from './plugins/fallbacks.ts'
 import { takeJsonBodies } from './plugins/json-body.ts'
 import { watchConnections } from './plugins/open-connections.ts'
@@ -31,13 +44,22 @@ import { frameRequests, requestIdOf } from './plugins/request-frame.ts'
 import { takeWholeBodies } from './plugins/whole-bodies.ts'
 import { sendProblem } from './problem.ts'
 import { registerRoutes } from './registry.ts'
+import type { SessionCookies } from './session-cookies.ts'
 import { accessEndpoints } from './routes/access.ts'
+import { auditEndpoints } from './routes/audit.ts'
+import { callbackEndpoints } from './routes/callbacks.ts'
 import { backfillEndpoints } from './routes/backfills.ts'
 import { calendarEndpoints } from './routes/calendars.ts'
 import { deadLetterEndpoints } from './routes/dead-letters.ts'
 import { explanationEndpoints } from './routes/explanations.ts'
 import { jobEndpoints } from './routes/jobs.ts'
 import { limitEndpoints } from './routes/limits.ts'
+import { memberEndpoints } from './routes/members.ts'
+import { oidcEndpoints } from './routes/oidc.ts'
+import { personSessionEndpoints } from './routes/person-sessions.ts'
+import { noContainers } from './check-container.ts'
+import { containerEndpoints } from './routes/containers.ts'
+import { quotaEndpoints } from './routes/quotas.ts'
 import { queueStatsEndpoints } from './routes/queue-stats.ts'
 import { runInsightEndpoints } from './routes/run-insight.ts'
 import { runCancelEndpoints } from './routes/run-cancels.ts'
@@ -45,7 +67,9 @@ import { runBatchEndpoints } from './routes/run-batch.ts'
 import { runEndpoints } from './routes/runs.ts'
 import { scheduleActionEndpoints } from './routes/schedule-actions.ts'
 import { scheduleEndpoints } from './routes/schedules.ts'
+import { secretEndpoints } from './routes/secrets.ts'
 import { serverEndpoints } from './routes/server.ts'
+import { serviceAccountEndpoints } from './routes/service-accounts.ts'
 import { workerEndpoints } from './routes/workers.ts'
 import { workflowActEndpoints } from './routes/workflow-acts.ts'
 import { workflowDecisionEndpoints } from './routes/workflow-decisions.ts'
@@ -58,7 +82,13 @@ export interface ApiOptions {
   readonly version: string
   readonly catalog: Catalog
   readonly authenticator: Authenticator
+  /** Takes what was refused. */
+  readonly audit: AuditNotes
+  /** Whom a refused key belongs to. */
+  readonly knownKeys: KnownKeys
   readonly mint: KeyMint
+  /** Seals what is stored as a secret. */
+  readonly vault: Vault
   readonly zones: ZoneSource
   readonly ids: Ids
   readonly tags: Pick<FairTags, 'next' | 'ready'>
@@ -66,10 +96,24 @@ export interface ApiOptions {
   readonly events: EventSink
   /** What workers outside reach of the engine. */
   readonly gate: WorkerGate
+  /** Takes what targets report of runs that they took over. */
+  readonly callbacks: CallbackGate
+  /** Default: nothing of Lambda may be called. */
+  readonly lambda?: LambdaFacts | undefined
+  /** Proxies in front, as CIDRs, whose `X-Forwarded-For` is believed. Default: none. */
+  readonly trustedProxies?: readonly string[] | undefined
+  /** Makes the links of invitations. */
+  readonly invites: TokenMint
+  /** How people come in; left out: they do not. */
+  readonly people?: PeopleOptions | undefined
+  /** What `catalog` holds tenants to. Default: nothing. */
+  /** What containers may be; left out: none are allowed. */
+  readonly containers?: ContainerPolicy | undefined
+  readonly quotas?: Pick<QuotaKeeper, 'defaults' | 'knownLimits' | 'forget'> | undefined
   /** Follows runs for those who wait for them. */
   readonly watcher: RunWatcher
   /** Default: 50 streams a key and 2,000 a process, a sign of life each 15 s, an hour at most. */
-  readonly streamLimits?: Partial<StreamLimits> | undefined
+  readonly streamLimits?: Partial<Omit<StreamLimits, 'streamsOfTenant'>> | undefined
   /** Judges targets when they are stored; the call itself is judged again when it is made. */
   readonly egress: Pick<EgressAgent, 'checkTargetUrl' | 'checkTargetHeaders'>
   readonly logger?: FastifyBaseLogger | undefined
@@ -85,6 +129,13 @@ export interface ApiOptions {
   readonly closeWithinMs?: number | undefined
   /** Checks every answer against its schema: for tests. */
   readonly checkResponses?: boolean | undefined
+}
+
+export interface PeopleOptions {
+  readonly signIns: SignIns
+  /** Undefined: this server keeps no session in a browser. */
+  readonly cookies: SessionCookies | undefined
+  readonly limits?: Partial<SignInLimits> | undefined
 }
 
 export interface Api {
@@ -106,14 +157,23 @@ const endpoints: Endpoints = {
   ...explanationEndpoints,
   ...backfillEndpoints,
   ...calendarEndpoints,
+  ...callbackEndpoints,
   ...runEndpoints,
   ...runBatchEndpoints,
   ...runCancelEndpoints,
+  ...auditEndpoints,
   ...deadLetterEndpoints,
   ...limitEndpoints,
+  ...memberEndpoints,
+  ...oidcEndpoints,
+  ...personSessionEndpoints,
+  ...containerEndpoints,
+  ...quotaEndpoints,
   ...queueStatsEndpoints,
   ...runInsightEndpoints,
+  ...secretEndpoints,
   ...serverEndpoints,
+  ...serviceAccountEndpoints,
   ...workerEndpoints,
   ...workflowEndpoints,
   ...workflowRunEndpoints,
@@ -131,12 +191,14 @@ const defaultLimits: RateLimits = {
   inFlightPerWorkerKey: 2_000,
 }
 
-const defaultStreamLimits: StreamLimits = {
+const defaultStreamLimits: Omit<StreamLimits, 'streamsOfTenant'> = {
   streamsPerKey: 50,
   streams: 2_000,
   streamHeartbeatMs: 15_000,
   streamLifeMs: 3_600_000,
 }
+
+const noLambda: LambdaFacts = { enabled: false, principal: null, functions: [], regions: [] }
 
 const requestTimeoutMs = 30_000
 const keepAliveMs = 72_000
@@ -145,34 +207,41 @@ const closeWithinMs = 12_000
 
 export async function createApi(options: ApiOptions): Promise<Api> {
   let draining = false
-  const app = openApp(options.logger)
+  const app = openApp(options)
   const endConnections = watchConnections(app, options.closeWithinMs ?? closeWithinMs)
   takeJsonBodies(app)
   takeWholeBodies(app)
   answerTheRest(app)
-  await frameRequests(app, { observer: options.observer, draining: () => draining })
+  recordRefusals(app, { notes: options.audit, knownKeys: options.knownKeys })
+  const cookies = options.people?.cookies
+  const https = cookies?.secure ?? false
+  await frameRequests(app, { observer: options.observer, draining: () => draining, https })
   const limits = { ...defaultLimits, ...options.limits }
-  await guardRoutes(app, { authenticator: options.authenticator, limits })
-  const streamLimits = { ...defaultStreamLimits, ...options.streamLimits }
-  const streams = createOpenStreams(options.authenticator, streamLimits)
+  await guardRoutes(app, { authenticator: options.authenticator, limits, cookies })
+  const { quotas = withoutQuotas } = options
+  const streamLimits = {
+    ...defaultStreamLimits,
+    ...options.streamLimits,
+    streamsOfTenant: (tenantId: string) => quotas.knownLimits(tenantId).streams,
+  }
+  const heldKeys = createHeldKeys(options.authenticator)
+  const streams = createOpenStreams(heldKeys, streamLimits)
   await describeApi(app, options.version)
-  const { ids, tags, mint, zones, catalog, retentionDays = 30 } = options
   registerRoutes(app, {
-    catalog,
+    catalog: options.catalog,
+    audit: options.audit,
     endpoints,
-    tools: {
-      version: options.version,
-      ids,
-      tags,
-      mint,
-      zones,
-      retentionDays,
-      checkTarget: targetCheck(options.egress),
-    },
+    tools: toolsOf(options, quotas),
     makeKnown: makeKnown(options),
     gate: options.gate,
+    publicServices: {
+      people: options.people && createPeopleDoor({ ...options.people, nowMs: () => performance.now() }),
+      callbacks: createCallbackDesk(options.callbacks, limits.failuresPerMinute),
+      makeKnown: makeKnown(options),
+    },
     watcher: options.watcher,
     streams,
+    heldKeys,
     streamHeartbeatMs: streamLimits.streamHeartbeatMs,
     inFlightPerKey: limits.inFlightPerKey,
     inFlightPerWorkerKey: limits.inFlightPerWorkerKey,
@@ -206,9 +275,31 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   }
 }
 
-function openApp(logger: FastifyBaseLogger | undefined): FastifyInstance {
+/** What every endpoint may lean on. */
+function toolsOf(options: ApiOptions, quotas: Tools['quotas']): Tools {
+  const { version, ids, tags, mint, vault, invites, zones, retentionDays = 30, lambda = noLambda } = options
+  return {
+    version,
+    ids,
+    tags,
+    mint,
+    vault,
+    invites,
+    cookies: options.people?.cookies,
+    zones,
+    retentionDays,
+    quotas,
+    lambda,
+    containers: options.containers ?? noContainers,
+    checkTarget: targetCheck(options.egress, lambda),
+  }
+}
+
+function openApp({ logger, trustedProxies = [] }: ApiOptions): FastifyInstance {
   const common = {
     bodyLimit: maxBodyBytes,
+    // of anybody else the header says nothing: whoever likes can send it
+    trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveMs,
     // plugins/request-frame.ts logs each answer once
@@ -222,7 +313,7 @@ function openApp(logger: FastifyBaseLogger | undefined): FastifyInstance {
     forceCloseConnections: 'idle' as const,
     clientErrorHandler: refuseRawRequest,
     frameworkErrors: (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
-      void reply.header('x-request-id', request.id)
+      void reply.headers({ ...guardingHeaders, 'x-request-id': request.id })
       void sendProblem(error, request, reply)
     },
   }
@@ -231,22 +322,23 @@ function openApp(logger: FastifyBaseLogger | undefined): FastifyInstance {
     : Fastify({ ...common, loggerInstance: logger })
 }
 
-function targetCheck({ checkTargetUrl, checkTargetHeaders }: ApiOptions['egress']) {
+function targetCheck(rules: ApiOptions['egress'], lambda: LambdaFacts) {
   return (handler: JobDefinition['handler']): void => {
-    if (handler.kind === 'function') return
-    const urlFault = checkTargetUrl(handler.url)
-    const faults = [...(urlFault === undefined ? [] : [urlFault]), ...checkTargetHeaders(handler.headers)]
-    if (faults.length === 0) return
+    if (handler.kind !== 'http' && handler.kind !== 'lambda') return
+    const faults = handler.kind === 'http' ? handlerFaults(handler, rules) : lambdaFaults(handler, lambda)
     const errors = faults.map(({ pointer, message }) => ({ pointer, message }))
+    if (errors.length === 0) return
     const words = errors.map(({ pointer, message }) => `${pointer} ${message}`).join('; ')
     throw new BelfryError('invalid_target', `The target is not allowed: ${words}.`, { errors })
   }
 }
 
-function makeKnown({ hints, events, authenticator }: ApiOptions): (effect: Effect) => void {
+function makeKnown({ hints, events, authenticator, quotas }: ApiOptions): (effect: Effect) => void {
   return (effect) => {
     if (effect.kind === 'hint') hints.publish(effect.hint)
     else if (effect.kind === 'key_revoked') authenticator.forget(effect.keyId)
+    else if (effect.kind === 'principal_changed') authenticator.forget(effect.principalId)
+    else if (effect.kind === 'quotas_set') quotas?.forget(effect.tenantId)
     else if (effect.kind === 'fired')
       events.emit('occurrences_fired', { outcomes: effect.outcomes, durationMs: null })
     else events.emit('runs_enqueued', { count: effect.count, queue: effect.queue, source: effect.source })

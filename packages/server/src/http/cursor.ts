@@ -32,6 +32,9 @@ export const readInstantMs: PositionReader<number> = wholeWithin(
 /** Number of an attempt. */
 export const readNumber: PositionReader<number> = wholeWithin(0, 2 ** 31 - 1)
 
+/** Place in a chain. */
+export const readWhole: PositionReader<number> = wholeWithin(0, Number.MAX_SAFE_INTEGER)
+
 function wholeWithin(min: number, max: number): PositionReader<number> {
   return (text) => {
     const value = wholePattern.test(text) ? Number(text) : Number.NaN

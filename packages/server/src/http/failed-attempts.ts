@@ -1,10 +1,9 @@
 /**
- * Counts attempts to authenticate that failed, by address, in windows of a minute. An attempt is counted
- * before the key is looked up and given back if the key proves right, so that many guesses at once find the
- * limit too, and beyond it cost no query. Bounded: of too many addresses the one seen first is forgotten.
+ * Counts attempts to authenticate that failed, by address or account, in windows of time. An attempt is
+ * counted before the key is looked up and given back if the key proves right, so that many guesses at once
+ * find the limit too, and beyond it cost no query. Bounded: of too many the one seen first is forgotten.
  */
 
-const windowMs = 60_000
 const maxAddresses = 10_000
 
 export interface FailedAttempts {
@@ -16,7 +15,13 @@ export interface FailedAttempts {
 
 type Window = { count: number; readonly endsAtMs: number }
 
-export function createFailedAttempts(options: { limit: number; nowMs: () => number }): FailedAttempts {
+export function createFailedAttempts(options: {
+  limit: number
+  nowMs: () => number
+  /** Default: a minute. */
+  windowMs?: number
+}): FailedAttempts {
+  const { windowMs = 60_000 } = options
   const windows = new Map<string, Window>()
 
   function windowOf(address: string): Window {

@@ -8,15 +8,20 @@
  * 3. Who finds a row gets its answer if he asked the same, else 422. Keys are of one API key each and last a
  *    day.
  */
-import { createHash } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import { BelfryError } from '@belfry/contract'
 import type { CommonTx, IdempotencyKey, KeptAnswer, StoredAnswer } from '../ports/catalog.ts'
 
-/** SHA-256 of what was asked, independent of the order of keys in objects. */
-export function fingerprintOf(asked: { route: string; params: unknown; body: unknown }): Uint8Array {
-  return createHash('sha256')
-    .update(canonical([asked.route, asked.params ?? null, asked.body ?? null]))
-    .digest()
+/**
+ * SHA-256 of what was asked, independent of the order of keys in objects. `keyedBy`: what the caller alone
+ * knows, where the body holds a secret: whoever has the database could else try values against its hash.
+ */
+export function fingerprintOf(
+  asked: { route: string; params: unknown; body: unknown },
+  keyedBy?: string,
+): Uint8Array {
+  const hash = keyedBy === undefined ? createHash('sha256') : createHmac('sha256', keyedBy)
+  return hash.update(canonical([asked.route, asked.params ?? null, asked.body ?? null])).digest()
 }
 
 function canonical(value: unknown): string {

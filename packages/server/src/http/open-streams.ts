@@ -1,21 +1,20 @@
 /**
- * The streams that are open: how many a key and a process may have, and what ends them. While there are any,
- * their keys are looked at again every two seconds, one look a key, so that a stream outlives a revoked or
- * expired key by seconds (security/credentials.ts bounds how old an answer may be).
+ * The streams that are open: how many a key, a tenant and a process may have, and what ends them. One
+ * outlives a key that is refused by seconds (held-keys.ts).
  */
 import type { streamCloseReasons } from '@belfry/contract'
-import { BelfryError, scopeAllows } from '@belfry/contract'
-import type { Scope } from '@belfry/contract'
-import type { Authenticator } from '../ports/credentials.ts'
+import { BelfryError } from '@belfry/contract'
+import type { Permission } from '@belfry/contract'
+import type { HeldKeys } from './held-keys.ts'
 
 type CloseReason = (typeof streamCloseReasons)[number]
-
-const checkMs = 2_000
 
 export interface StreamLimits {
   /** Open at a time, by one process. */
   readonly streamsPerKey: number
   readonly streams: number
+  /** The same of a tenant; null: no limit. */
+  readonly streamsOfTenant: (tenantId: string) => number | null
   /** Silence is broken after so long. */
   readonly streamHeartbeatMs: number
   /** How long one stream goes on; the reader asks again then. */
@@ -34,7 +33,12 @@ export interface OpenStream {
 export interface OpenStreams {
   /** Throws `too_many_requests`, or `shutting_down`. */
   open(
-    asker: { readonly keyId: string; readonly key: string; readonly scope: Scope },
+    asker: {
+      readonly keyId: string
+      readonly tenantId: string
+      readonly key: string
+      readonly permission: Permission
+    },
     gone: AbortSignal,
   ): OpenStream
   count(): number
@@ -44,38 +48,23 @@ export interface OpenStreams {
 
 interface Held {
   readonly keyId: string
-  readonly key: string
-  readonly scope: Scope
+  readonly tenantId: string
   readonly end: (reason: CloseReason) => void
 }
 
-export function createOpenStreams(
-  authenticator: Pick<Authenticator, 'authenticate'>,
-  limits: StreamLimits,
-): OpenStreams {
+export function createOpenStreams(heldKeys: HeldKeys, limits: StreamLimits): OpenStreams {
   const all = new Set<Held>()
-  let timer: NodeJS.Timeout | undefined
   let closed = false
 
-  async function check(): Promise<void> {
-    for (const [key, held] of Map.groupBy(all, (each) => each.key)) {
-      // a database that does not answer ends nothing: nothing new is sent without it either
-      const credential = await authenticator.authenticate(key).catch(() => 'unknown' as const)
-      if (credential === 'unknown') continue
-      for (const each of held)
-        if (credential === undefined || !scopeAllows(credential.scopes, each.scope)) each.end('key_refused')
-    }
-    timer = undefined
-    arm()
-  }
-
-  function arm(): void {
-    if (all.size > 0) timer ??= setTimeout(() => void check(), checkMs).unref()
-  }
-
-  function refuseMore(keyId: string): void {
+  function refuseMore(keyId: string, tenantId: string): void {
     if (closed) throw new BelfryError('shutting_down', 'This server is shutting down; ask another one.')
     const ofKey = [...all].filter((each) => each.keyId === keyId)
+    const most = limits.streamsOfTenant(tenantId)
+    if (most !== null && [...all].filter((each) => each.tenantId === tenantId).length >= most) {
+      const words =
+        `The quota "streams" of this tenant is used up: ${most} are open. ` + 'Close one, or try again later.'
+      throw new BelfryError('quota_exceeded', words, { quota: 'streams', retryAfterSeconds: 5 })
+    }
     const many = ofKey.length >= limits.streamsPerKey
     if (!many && all.size < limits.streams) return
     const whose = many ? `${limits.streamsPerKey} streams with this key` : `${limits.streams} streams here`
@@ -83,27 +72,25 @@ export function createOpenStreams(
   }
 
   return {
-    open({ keyId, key, scope }, gone) {
-      refuseMore(keyId)
+    open({ keyId, tenantId, key, permission }, gone) {
+      refuseMore(keyId, tenantId)
       const stopping = new AbortController()
       let reason: CloseReason | undefined
       const end = (why: CloseReason): void => {
         reason ??= why
         stopping.abort()
       }
-      const held = { keyId, key, scope, end }
+      const held = { keyId, tenantId, end }
+      const letGo = heldKeys.hold({ key, permission, refused: () => end('key_refused') })
       const life = setTimeout(() => end('time_limit'), limits.streamLifeMs).unref()
       all.add(held)
-      arm()
       return {
         signal: AbortSignal.any([gone, stopping.signal]),
         closedBy: () => reason,
         release() {
           clearTimeout(life)
+          letGo()
           all.delete(held)
-          if (all.size > 0) return
-          clearTimeout(timer)
-          timer = undefined
         },
       }
     },

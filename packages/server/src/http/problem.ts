@@ -62,10 +62,11 @@ function toBelfryError(error: unknown, bodyLimit: number): BelfryError {
 /** Logs what is a fault of the server, and answers the problem. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const fault = toBelfryError(error, request.routeOptions.bodyLimit)
+  request.refusedAs = fault.code
   if (fault.code === 'internal') request.log.error({ err: fault.cause ?? fault }, 'request failed')
   else if (fault.status >= 500) request.log.warn({ code: fault.code }, fault.message)
   if (fault.retryable && fault.status !== 500 && !reply.hasHeader('retry-after'))
-    void reply.header('retry-after', '1')
+    void reply.header('retry-after', String(fault.retryAfterSeconds ?? 1))
   return reply
     .status(fault.status)
     .type(problemType)

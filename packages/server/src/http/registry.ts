@@ -16,17 +16,31 @@ import type { z } from 'zod'
 import { Readable } from 'node:stream'
 import type { RunWatcher } from '../engine/run-watcher.ts'
 import type { WorkerGate } from '../engine/workers/worker-gate.ts'
+import type { AuditNotes } from '../ports/audit.ts'
 import type { Access, Catalog, CommonTx, IdempotencyKey, StoredAnswer } from '../ports/catalog.ts'
 import type { Credential } from '../ports/credentials.ts'
+import type { Visitor } from '../ports/people.ts'
+import type { HeldKeys } from './held-keys.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { streamHeaders } from './event-stream.ts'
 import type { BusyKeys } from './busy-keys.ts'
 import { createBusyKeys } from './busy-keys.ts'
-import type { Answer, Asked, Effect, Endpoint, Endpoints, StreamCall, Tools, WatchCall } from './endpoint.ts'
+import type {
+  Answer,
+  Asked,
+  Effect,
+  Endpoint,
+  Endpoints,
+  PublicAnswer,
+  PublicServices,
+  StreamCall,
+  Tools,
+  WatchCall,
+} from './endpoint.ts'
+import { callerOf, noteReading, recordCall } from './audit-calls.ts'
 import { etagOf } from './etag.ts'
 import { fingerprintOf, keptAnswer, onceOnly } from './idempotency.ts'
 import { withKnownLanes } from './known-lanes.ts'
-import { keyOfHeader } from './plugins/access.ts'
 import { schemaOf } from './plugins/openapi.ts'
 import { invalidRequest, validatePart } from './validation.ts'
 
@@ -37,12 +51,16 @@ const busyRetrySeconds = 5
 export interface RegistryOptions {
   readonly catalog: Catalog
   readonly tools: Tools
+  /** For readings that are worth an entry. */
+  readonly audit: AuditNotes
   readonly endpoints: Endpoints
   /** Called for each effect of a call, after its commit. Must not throw. */
   readonly makeKnown: (effect: Effect) => void
   readonly gate: WorkerGate
+  readonly publicServices: PublicServices
   readonly watcher: RunWatcher
   readonly streams: OpenStreams
+  readonly heldKeys: HeldKeys
   readonly streamHeartbeatMs: number
   /** Requests of one key that are answered at the same time, at most. */
   readonly inFlightPerKey: number
@@ -89,22 +107,38 @@ function registerRoute<Name extends RouteName>(
     method: route.method,
     url: route.path,
     ...(route.bodyBytes === undefined ? {} : { bodyLimit: route.bodyBytes }),
-    config: { access: route.scope, routeName: name },
+    config: { access: route.permission, routeName: name },
     schema: schemaOf(name, route),
     handler: async (request, reply) => {
-      const credential = credentialOf(request)
       if (route.body === undefined && request.body !== undefined) {
         throw invalidRequest([{ pointer: '', message: 'must be empty: this route takes no body' }])
       }
+      const known = endpoints[name]
+      if (known.as === 'public') {
+        const parts = { ...partsOf<Name>(request), request, visitor: visitorOf(request) }
+        return sendPublic(reply, route, await known.answer({ ...parts, services: options.publicServices }))
+      }
+      const credential = credentialOf(request)
       const asked = { credential, ...partsOf<Name>(request), ifMatch: request.headers['if-match'] }
-      const endpoint: Endpoint<Name> = endpoints[name]
+      const endpoint: Exclude<Endpoint<Name>, { readonly as: 'public' }> = known
+      if (endpoint.as === 'person') {
+        const call = { ...asked, visitor: visitorOf(request), services: options.publicServices }
+        const answer = await busy.during(credential.keyId, () => endpoint.answer(call))
+        return sendPublic(reply, route, answer)
+      }
       if (endpoint.as === 'worker') {
-        const call = { ...asked, gate: options.gate, signal: goneSignal(reply) }
-        return send(reply, route, await busyWorkers.during(credential.keyId, () => endpoint.answer(call)))
+        const answer = await whileKeyHolds(options.heldKeys, asker(request, route, credential), (refused) => {
+          const call = { ...asked, gate: options.gate, signal: AbortSignal.any([goneSignal(reply), refused]) }
+          return busyWorkers.during(credential.keyId, () => endpoint.answer(call))
+        })
+        return send(reply, route, answer)
       }
       if (endpoint.as === 'waiting') {
-        const call = watchCall(asked, route, options, reply)
-        const answer = await busyWaits.during(credential.keyId, () => endpoint.answer(call))
+        const answer = await whileKeyHolds(options.heldKeys, asker(request, route, credential), (refused) => {
+          const call = watchCall(asked, route, options, reply)
+          const signal = AbortSignal.any([call.signal, refused])
+          return busyWaits.during(credential.keyId, () => endpoint.answer({ ...call, signal }))
+        })
         options.catalog.saw?.(credential.keyId)
         return send(reply, route, answer)
       }
@@ -114,30 +148,50 @@ function registerRoute<Name extends RouteName>(
         reply.raw.once('close', () => options.catalog.saw?.(credential.keyId))
         return stream(reply, endpoint, streamCall(asked, route, options, request, reply))
       }
-      const access = { ...accessOf(route, asked.query, credential), mayLag: lagOf(route, request, reply) }
+      const access = {
+        ...accessOf(route, asked.query, credential),
+        mayLag: lagOf(route, request, reply),
+        caller: callerOf(request, credential),
+      }
       const key = keyOf(route, name, request, access)
       const result = await busy.during(credential.keyId, () =>
         answerOnce(name, endpoint, options, access, asked, key),
       )
-      return 'replayed' in result ? replay(reply, result.replayed) : send(reply, route, result.result)
+      if ('replayed' in result) return replay(reply, result.replayed)
+      if (access.readOnly) noteReading(options.audit, name, access, { ...asked, answer: result.result })
+      return send(reply, route, result.result)
     },
   })
 }
 
 async function answerOnce<Name extends RouteName>(
   name: Name,
-  endpoint: Exclude<Endpoint<Name>, { readonly as: 'worker' | 'waiting' | 'stream' }>,
+  endpoint: Exclude<Endpoint<Name>, { readonly as: 'worker' | 'waiting' | 'stream' | 'public' | 'person' }>,
   options: Pick<RegistryOptions, 'catalog' | 'tools' | 'makeKnown'>,
   access: Access,
   asked: Asked<Name>,
   key: IdempotencyKey | undefined,
 ): Promise<{ readonly result: Answer<Name> } | { readonly replayed: StoredAnswer }> {
   const { catalog, tools, makeKnown } = options
-  const chosen = endpoint.as === 'chosen' ? endpoint.choose(asked) : endpoint
+  const looking = { ...access, readOnly: true }
+  const chosen =
+    endpoint.as === 'chosen'
+      ? await endpoint.choose(asked, {
+          tools,
+          lookWithin: (work) => catalog.within(looking, work),
+          lookWithinPlatform: (work) => catalog.withinPlatform(looking, work),
+        })
+      : endpoint
   const effects: Effect[] = []
   const after = (effect: Effect) => void effects.push(effect)
   let worked = false
-  const once = async (tx: CommonTx, answer: () => Promise<Answer<Name>>) => {
+  const once = async (tx: CommonTx, work: () => Promise<Answer<Name>>) => {
+    const answer = async () => {
+      const result = await work()
+      // a reading that is worth an entry is noted beside its call: this transaction writes nothing
+      if (!access.readOnly) recordCall(tx, name, { ...asked, answer: result })
+      return result
+    }
     const outcome =
       key === undefined ? { result: await answer() } : await onceOnly(tx, key, keeping(name, answer))
     worked = true
@@ -187,23 +241,49 @@ function streamCall<Name extends RouteName>(
   asked: Asked<Name>,
   route: Route,
   options: Pick<RegistryOptions, 'catalog' | 'watcher' | 'streams' | 'streamHeartbeatMs'>,
-  { headers }: FastifyRequest,
+  request: FastifyRequest,
   reply: FastifyReply,
 ): StreamCall<Name> {
   const call = watchCall(asked, route, options, reply)
-  const { scope } = route
-  const id = headers['last-event-id']
-  const asker = {
-    keyId: asked.credential.keyId,
-    key: keyOfHeader(headers.authorization) ?? '',
-    scope: scope === 'any_key' ? ('read' as const) : scope,
-  }
+  const id = request.headers['last-event-id']
+  const whose = asker(request, route, asked.credential)
   return {
     ...call,
     lastEventId: typeof id === 'string' ? id : undefined,
     heartbeatMs: options.streamHeartbeatMs,
-    open: () => options.streams.open(asker, call.signal),
+    open: () => options.streams.open(whose, call.signal),
   }
+}
+
+/** Who goes on to be looked at while his request is open. */
+const asker = (request: FastifyRequest, { permission }: Route, { keyId, tenantId }: Credential) => ({
+  keyId,
+  tenantId,
+  key: request.credentialText ?? '',
+  permission: permission === 'any_key' || permission === 'public' ? ('run.read' as const) : permission,
+})
+
+/**
+ * A call that may wait, ended where its key is refused meanwhile: with that, whatever it would have
+ * answered.
+ */
+async function whileKeyHolds<T>(
+  heldKeys: HeldKeys,
+  { key, permission }: Pick<ReturnType<typeof asker>, 'key' | 'permission'>,
+  work: (refused: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const refused = new AbortController()
+  const release = heldKeys.hold({ key, permission, refused: () => refused.abort() })
+  try {
+    const answer = await work(refused.signal)
+    if (!refused.signal.aborted) return answer
+  } finally {
+    release()
+  }
+  throw new BelfryError(
+    'unauthenticated',
+    'The API key was revoked, or lost its rights, while this call waited.',
+  )
 }
 
 /** The events are made as the connection takes them. */
@@ -229,6 +309,11 @@ function keeping<Name extends RouteName>(name: Name, answer: () => Promise<Answe
     const body = 'keptBody' in result ? result.keptBody : result.body
     return { result, kept: keptAnswer(statusOf(routes[name], result), headersOf(result), body) }
   }
+}
+
+function visitorOf({ ip, headers, id }: FastifyRequest): Visitor {
+  const userAgent = (headers['user-agent'] ?? '').replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 256)
+  return { address: ip.slice(0, 64), userAgent, requestId: id }
 }
 
 function credentialOf(request: FastifyRequest): Credential {
@@ -257,7 +342,9 @@ function accessOf(route: Route, query: unknown, { tenantId, keyId }: Credential)
  */
 function lagOf(route: Route, { headers }: FastifyRequest, reply: FastifyReply): Access['mayLag'] {
   const isList = route.effect === 'none' && route.query !== undefined && 'cursor' in route.query.shape
-  if (!isList || /\bno-cache\b/i.test(headers['cache-control'] ?? '')) return undefined
+  // the chain is judged by what the server says that it has
+  if (!isList || route.path === '/v1/audit/export' || /\bno-cache\b/i.test(headers['cache-control'] ?? ''))
+    return undefined
   return (lagMs) => void reply.header('belfry-read-lag-ms', String(Math.ceil(lagMs)))
 }
 
@@ -269,7 +356,8 @@ function keyOf(
 ): IdempotencyKey | undefined {
   const key = request.headers['idempotency-key']
   if (route.effect !== 'create' || typeof key !== 'string' || access.dryRun) return undefined
-  const fingerprint = fingerprintOf({ route: name, params: request.params, body: request.body })
+  const keyedBy = name === 'secretCreate' ? (request.credentialText ?? '') : undefined
+  const fingerprint = fingerprintOf({ route: name, params: request.params, body: request.body }, keyedBy)
   return { apiKeyId: credentialOf(request).keyId, key, fingerprint }
 }
 
@@ -289,8 +377,17 @@ const statusOf = (route: Route, { joined = false }: Pick<Answer<RouteName>, 'joi
 function send(reply: FastifyReply, route: Route, answer: Answer<RouteName>): FastifyReply {
   const headers = headersOf(answer)
   if (route.status !== 201) delete headers['location']
-  void reply.status(statusOf(route, answer)).headers(headers)
+  void reply.status(statusOf(route, answer)).headers({ ...headers, ...answer.headers })
   return route.response === undefined ? reply.send() : reply.send(answer.body)
+}
+
+function sendPublic(
+  reply: FastifyReply,
+  route: Route,
+  { body, headers = {} }: PublicAnswer<RouteName>,
+): FastifyReply {
+  void reply.status(route.status).headers(headers)
+  return route.response === undefined ? reply.send() : reply.send(body)
 }
 
 function replay(reply: FastifyReply, { status, headers, body }: StoredAnswer): FastifyReply {

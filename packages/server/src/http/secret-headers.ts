@@ -4,15 +4,26 @@
  * same origin, so that nobody can have a stored secret sent to a place of his own.
  */
 import type { ErrorDetail, HttpHandlerDefinition, JobDefinition } from '@belfry/contract'
-import { isSecretHeader, secretMask } from '@belfry/contract'
+import { isSecretHeader, secretMask, templateParts } from '@belfry/contract'
 import { invalidRequest } from './validation.ts'
 
 type Handler = JobDefinition['handler']
 
 export function maskedHeaders(headers: HttpHandlerDefinition['headers']): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [name, isSecretHeader(name) ? secretMask : value]),
+    Object.entries(headers).map(([name, value]) => [name, isSecretHeader(name) ? masked(value) : value]),
   )
+}
+
+/** What may stand before a stored secret and is none itself: a scheme, or the name of a cookie. */
+const harmless = /^(?:(?:apikey|basic|bearer|digest|geniekey|key|splunk|ssws|token) |[\w.-]{1,40}=)?$/i
+
+/** A value that only names a stored secret holds none, and is shown. */
+function masked(value: string): string {
+  const parts = templateParts(value)
+  const namesSecret = parts.some(({ kind }) => kind === 'secret')
+  const rest = parts.map((part) => (part.kind === 'text' ? part.text : '')).join('')
+  return namesSecret && harmless.test(rest) ? value : secretMask
 }
 
 /**
@@ -20,7 +31,7 @@ export function maskedHeaders(headers: HttpHandlerDefinition['headers']): Record
  * `invalid_request` for a mask without a value that it could stand for.
  */
 export function withoutMasks(handler: Handler, before: Handler | undefined): Handler {
-  if (handler.kind === 'function') return handler
+  if (handler.kind !== 'http') return handler
   const stored = before?.kind === 'http' ? before : undefined
   const errors: ErrorDetail[] = []
   const sameOrigin = stored !== undefined && new URL(stored.url).origin === new URL(handler.url).origin

@@ -28,19 +28,18 @@ import type {
   AttemptRecord,
   JobRecord,
   JobSummaryRecord,
-  KeyRecord,
   PresentAttempt,
   RunRecord,
   RunSummaryRecord,
-  TenantRecord,
 } from '../ports/catalog.ts'
 import type { ReplanRecord } from '../ports/replans.ts'
+import { handlerSummary, handlerView } from './handler-views.ts'
 import { concurrencyView, pauseView, rateLimitView } from './limit-views.ts'
 import type { OccurrenceRecord, ScheduleRecord, ScheduleSummaryRecord } from '../ports/schedule-store.ts'
 import type { LogChunkRecord, WorkerRecord } from '../ports/worker-catalog.ts'
 import type { ZoneSource } from '../ports/zones.ts'
+import type { KeyRecord, TenantRecord } from '../ports/tenants.ts'
 import { timelineView } from './run-insight-views.ts'
-import { maskedHeaders } from './secret-headers.ts'
 
 const iso = (instantMs: number): string => new Date(instantMs).toISOString()
 const isoOrNull = (instantMs: number | null): string | null => (instantMs === null ? null : iso(instantMs))
@@ -72,6 +71,7 @@ export function keyView(key: KeyRecord): Key {
   return {
     id: key.id,
     name: key.name,
+    owner: key.owner === null ? null : { ...key.owner },
     prefix: key.prefix,
     scopes: [...key.scopes],
     queues: key.queues === null ? null : [...key.queues],
@@ -83,18 +83,7 @@ export function keyView(key: KeyRecord): Key {
 }
 
 export function jobView(job: JobRecord): Job {
-  const { handler } = job.definition
-  const summary = jobSummaryView(job)
-  if (handler.kind === 'function') return { ...summary, handler: { kind: 'function', name: handler.name } }
-  const { kind, url, method, headers, body } = handler
-  const shown = {
-    kind,
-    url,
-    method,
-    headers: maskedHeaders(headers),
-    ...(body === undefined ? {} : { body }),
-  }
-  return { ...summary, handler: shown }
+  return { ...jobSummaryView(job), handler: handlerView(job.definition.handler) }
 }
 
 export function jobSummaryView(job: JobSummaryRecord): JobSummary {
@@ -118,6 +107,7 @@ export function jobSummaryView(job: JobSummaryRecord): JobSummary {
     collect: collectView(job.definition.collect),
     concurrency: concurrencyView(job.definition.concurrency),
     rateLimit: rateLimitView(job.definition.rateLimit),
+    runAs: job.definition.runAs,
     paused: pauseView(job.paused),
     createdAt: iso(job.createdAtMs),
     updatedAt: iso(job.updatedAtMs),
@@ -137,11 +127,6 @@ function retryView(retry: Job['retry']): Job['retry'] {
     neverRetryOn: [...retry.neverRetryOn],
   }
   return { maxAttempts, backoff, baseMs, capMs, jitter, ...lists }
-}
-
-function handlerSummary(handler: JobSummaryRecord['definition']['handler']): JobSummary['handler'] {
-  if (handler.kind === 'function') return { kind: 'function', name: handler.name }
-  return { kind: 'http', url: handler.url, method: handler.method }
 }
 
 /** How many planned times one schedule in full shows. */
@@ -268,6 +253,7 @@ export function runSummaryView(run: RunSummaryRecord): RunSummary {
     queue: run.queue,
     priority: run.priority,
     delivery: run.delivery,
+    runAs: run.runAs,
     attempts: run.attempts,
     maxAttempts: run.maxAttempts,
     idempotencyKey: run.id,
@@ -316,6 +302,7 @@ function presentView(present: PresentAttempt): Attempt {
     httpStatus: null,
     response: null,
     responseTruncated: false,
+    responseHeaders: null,
     responseCapBytes: maxCapturedBytes,
     result: null,
     retryAt: null,
@@ -337,6 +324,7 @@ function attemptView(attempt: AttemptRecord): Attempt {
     httpStatus: attempt.httpStatus,
     response: attempt.response,
     responseTruncated: attempt.responseTruncated,
+    responseHeaders: attempt.responseHeaders === null ? null : { ...attempt.responseHeaders },
     responseCapBytes: maxCapturedBytes,
     result: attempt.result,
     retryAt: isoOrNull(attempt.retryAtMs),

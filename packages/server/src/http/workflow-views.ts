@@ -12,7 +12,7 @@ import type {
 import { workflowDefinitionSchema, workflowTaskSchema } from '@belfry/contract'
 import { definitionWarnings } from '../domain/workflow/definition.ts'
 import type { WorkflowRecord, WorkflowSummaryRecord, WorkflowVersionRecord } from '../ports/workflows.ts'
-import { maskedHeaders } from './secret-headers.ts'
+import { handlerView } from './handler-views.ts'
 
 const iso = (instantMs: number): string => new Date(instantMs).toISOString()
 const taskKeys = Object.keys(workflowTaskSchema.shape)
@@ -48,10 +48,7 @@ export function workflowView(workflow: WorkflowRecord): Workflow {
 function taskView(task: WorkflowTask): WorkflowTask {
   const { handler } = task
   const shown = inOrder(task, taskKeys)
-  if (handler?.kind !== 'http') return shown
-  const { kind, url, method, headers, body } = handler
-  const rest = body === undefined ? {} : { body }
-  return { ...shown, handler: { kind, url, method, headers: maskedHeaders(headers), ...rest } }
+  return handler === undefined ? shown : { ...shown, handler: handlerView(handler) }
 }
 
 function inOrder<T extends WorkflowDefinition | WorkflowTask>(value: T, keys: readonly string[]): T {

@@ -7,17 +7,18 @@
 import type {
   AttemptOutcome,
   Dependency,
-  FunctionHandlerDefinition,
-  HttpHandlerDefinition,
   JobDefinition,
+  JobSummary,
   JsonValue,
   RunReason,
   RunSource,
   RunState,
-  Scope,
   TriggerRule,
 } from '@belfry/contract'
+import type { AwaitedReport } from '../domain/run-insight/facts.ts'
 import type { Gathering } from '../domain/run-insight/gathering-words.ts'
+import type { AuditCaller, AuditTrail } from './audit.ts'
+import type { AuditReader } from './audit-log.ts'
 import type { BackfillStore } from './backfills.ts'
 import type { CalendarStore } from './calendars.ts'
 import type { ClusterStore, OwnDemand } from './cluster.ts'
@@ -25,12 +26,18 @@ import type { DeadLetterStore } from './dead-letters.ts'
 import type { ExplanationStore } from './explanations.ts'
 import type { LimitStore, PauseRecord } from './limits.ts'
 import type { Found, PageRequest } from './paging.ts'
+import type { OwnContainerPolicy, TenantContainerPolicies } from './container-policies.ts'
+import type { QuotaStore, TenantQuotas } from './quotas.ts'
+import type { MemberStore, PeopleStore, PersonSessionStore } from './people.ts'
 import type { RunCancels } from './run-cancels.ts'
 import type { RunIntake } from './run-intake.ts'
 import type { ReplanList, ReplanRequests } from './replans.ts'
 import type { ScheduleStore } from './schedule-store.ts'
+import type { ServiceAccountStore } from './service-accounts.ts'
+import type { SecretStore, TenantKeyList, TenantKeyStore } from './secret-catalog.ts'
 import type { WorkerCatalog } from './worker-catalog.ts'
 import type { WorkflowStore } from './workflows.ts'
+import type { KeyStore, TenantStore } from './tenants.ts'
 
 /** For whom a transaction acts. */
 export interface Access {
@@ -42,6 +49,8 @@ export interface Access {
   readonly readerId?: string | undefined
   /** The answer may be a little old, and then comes from a replica; told how old at most. */
   readonly mayLag?: ((lagMs: number) => void) | undefined
+  /** Who asks, for the audit; left out: Belfry itself. */
+  readonly caller?: AuditCaller | undefined
 }
 
 export interface Catalog {
@@ -57,6 +66,7 @@ export interface CommonTx {
   /** Database time of this transaction, rounded down to the ms. */
   nowMs(): Promise<number>
   readonly idempotency: IdempotencyStore
+  readonly audit: AuditTrail
 }
 
 export interface CatalogTx extends CommonTx {
@@ -67,20 +77,34 @@ export interface CatalogTx extends CommonTx {
   readonly cancels: RunCancels
   readonly deadLetters: DeadLetterStore
   readonly keys: KeyStore
+  readonly members: MemberStore
+  readonly personSessions: PersonSessionStore
+  readonly serviceAccounts: ServiceAccountStore
   readonly backfills: BackfillStore
   readonly calendars: CalendarStore
   readonly limits: LimitStore
+  readonly containerPolicy: OwnContainerPolicy
+  readonly quotas: QuotaStore
   readonly explanations: ExplanationStore
   readonly replans: ReplanRequests
+  readonly secrets: SecretStore
+  readonly tenantKey: TenantKeyStore
   readonly workers: WorkerCatalog
   readonly demand: OwnDemand
+  /** What roles in accounts of AWS must ask for before Belfry may assume them for this tenant. */
+  readonly externalId: () => Promise<string>
   readonly workflows: WorkflowStore
+  readonly auditLog: AuditReader
 }
 
 export interface PlatformTx extends CommonTx {
   readonly tenants: TenantStore
+  readonly people: PeopleStore
+  readonly containerPolicies: TenantContainerPolicies
+  readonly quotas: TenantQuotas
   readonly replans: ReplanList
   readonly cluster: ClusterStore
+  readonly tenantKeys: TenantKeyList
 }
 
 /** An answer as it is kept with an Idempotency-Key. */
@@ -114,52 +138,6 @@ export interface IdempotencyStore {
   keep(key: IdempotencyKey, answer: KeptAnswer): void
 }
 
-export interface TenantRecord {
-  readonly id: string
-  readonly name: string
-  readonly createdAtMs: number
-}
-
-export interface KeyRecord {
-  readonly id: string
-  readonly name: string
-  readonly queues: readonly string[] | null
-  readonly prefix: string
-  readonly scopes: readonly Scope[]
-  readonly createdAtMs: number
-  readonly expiresAtMs: number | null
-  readonly revokedAtMs: number | null
-  readonly lastUsedAtMs: number | null
-}
-
-export interface NewKey {
-  readonly id: string
-  readonly name: string
-  /** Queues that a worker with it may serve; null: every one. */
-  readonly queues: readonly string[] | null
-  readonly prefix: string
-  readonly secretHash: Uint8Array
-  readonly scopes: readonly Scope[]
-  readonly expiresAtMs: number | null
-}
-
-export interface TenantStore {
-  /** Throws `name_taken`. */
-  insert(tenant: { id: string; name: string }): Promise<TenantRecord>
-  list(page: PageRequest): Promise<readonly TenantRecord[]>
-  findByName(name: string): Promise<TenantRecord | undefined>
-  /** A key for any tenant. Throws `name_taken`. */
-  insertKey(tenantId: string, key: NewKey): Promise<KeyRecord>
-}
-
-export interface KeyStore {
-  /** Throws `name_taken`. */
-  insert(key: NewKey): Promise<KeyRecord>
-  list(page: PageRequest): Promise<readonly KeyRecord[]>
-  /** Revoked from now on; one that was revoked before keeps its time. */
-  revoke(id: string): Promise<KeyRecord | undefined>
-}
-
 export interface JobRecord {
   readonly id: string
   readonly name: string
@@ -172,10 +150,10 @@ export interface JobRecord {
   readonly updatedAtMs: number
 }
 
-/** Without headers and body of the handler. */
+/** Of the handler what it calls. */
 export interface JobSummaryRecord extends Omit<JobRecord, 'definition'> {
   readonly definition: Omit<JobDefinition, 'handler'> & {
-    readonly handler: Pick<HttpHandlerDefinition, 'kind' | 'url' | 'method'> | FunctionHandlerDefinition
+    readonly handler: JobSummary['handler']
   }
 }
 
@@ -260,6 +238,7 @@ export interface AttemptRecord {
   readonly httpStatus: number | null
   readonly response: string | null
   readonly responseTruncated: boolean
+  readonly responseHeaders: Readonly<Record<string, string>> | null
   /** Null where there is none. */
   readonly result: JsonValue
   readonly retryAtMs: number | null
@@ -280,6 +259,8 @@ export interface RunSummaryRecord {
   readonly queue: string
   readonly priority: number
   readonly delivery: JobDefinition['delivery']
+  /** The service account as which it runs. */
+  readonly runAs: string | null
   /** Attempts begun so far, the present one among them. */
   readonly attempts: number
   readonly maxAttempts: number
@@ -298,7 +279,9 @@ export interface RunSummaryRecord {
 export interface PresentAttempt {
   readonly number: number
   readonly startedAtMs: number
-  readonly sessionId: string
+  /** Null: no worker holds it, its target took it over. */
+  readonly sessionId: string | null
+  readonly awaited: AwaitedReport | null
   readonly leaseEpoch: number
   /** What it last said of its progress; null: nothing. */
   readonly progress: JsonValue

@@ -5,12 +5,28 @@
  */
 import type { EgressFault } from '../domain/egress/egress-policy.ts'
 
+/** Texts in PEM. */
+export interface EgressTls {
+  /** Of this client, its own first; with `privateKey`. */
+  readonly certificate?: string
+  readonly privateKey?: string
+  /** Trusted alone, in place of the public authorities. */
+  readonly authority?: string
+}
+
 export interface EgressRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly url: string
   /** Sent as they are. Values never appear in an error. */
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | Uint8Array
+  /** What is special about TLS; connections are shared only by calls with the same. */
+  readonly tls?: EgressTls
+  /**
+   * The target is a setting of the operator, not a wish of a tenant: private addresses and every port may be
+   * called. Default false.
+   */
+  readonly byOperator?: boolean
   /** Ends the call, wherever it is; the connection is destroyed. */
   readonly signal: AbortSignal
   /** Bytes of the response body that are kept; the rest is read and dropped. */
@@ -29,14 +45,16 @@ export interface EgressResponse {
 }
 
 /**
- * `target_denied`: the egress rules refuse it, no connection was opened. `invalid_request`: it cannot be sent
- * as HTTP. `response_too_large`, `headers_too_large`: the target sent more than the hard caps.
- * `invalid_response`: not HTTP. `connection_reset`: ended before the response was complete. `aborted`: by the
- * caller's signal, or the agent was closed.
+ * `target_denied`: the egress rules refuse it, no connection was opened. `invalid_request`: it cannot be
+ * sent as HTTP. `client_certificate_invalid`: certificate, key or authority of the request cannot be used.
+ * `response_too_large`, `headers_too_large`: the target sent more than the hard caps. `invalid_response`:
+ * not HTTP. `connection_reset`: ended before the response was complete. `aborted`: by the caller's signal,
+ * or the agent was closed.
  */
 export type EgressErrorCode =
   | 'target_denied'
   | 'invalid_request'
+  | 'client_certificate_invalid'
   | 'dns_failed'
   | 'connect_refused'
   | 'connect_timeout'

@@ -3,6 +3,7 @@
  * target does, it answers.
  */
 import type { Delivery, HandlerKind, JobDefinition, JsonValue, RunError } from '@belfry/contract'
+import type { ReportLimits } from './callbacks.ts'
 
 export interface HandlerRequest {
   /** Of the worker, which holds the run. */
@@ -18,6 +19,8 @@ export interface HandlerRequest {
   readonly idempotencyKey: string
   readonly input: unknown
   readonly handler: JobDefinition['handler']
+  /** Of the version that runs. */
+  readonly runAs: JobDefinition['runAs']
   /** For words: the worker's signal fires when it is over. */
   readonly timeoutMs: number
   /** When the whole run must be over, epoch ms; null: no limit. */
@@ -36,6 +39,8 @@ export interface HandlerFacts {
   /** What the target answered, capped; text. */
   readonly response?: string
   readonly responseTruncated?: boolean
+  /** Those that the job asked to keep; lower-case names, no secret in any value. */
+  readonly responseHeaders?: Readonly<Record<string, string>>
 }
 
 export type HandlerResult =
@@ -54,6 +59,11 @@ export type HandlerResult =
       /** What the target asked for, at least this long until the next attempt; granted up to a day. */
       readonly retryAfterMs?: number
     } & HandlerFacts)
+  /**
+   * The target took the run over and reports its end later, by a token that was opened for this attempt
+   * before (ports/callbacks.ts). The attempt goes on, without this worker.
+   */
+  | ({ readonly outcome: 'accepted'; readonly limits: ReportLimits } & HandlerFacts)
 
 export interface Handler {
   readonly kind: HandlerKind

@@ -49,6 +49,8 @@ export interface Maintenance {
   deleteOldTriggers(retentionDays: number, limit: number): Promise<number>
   /** Deletes replans that ended before the retention, at most `limit`; answers how many. */
   deleteOldReplans(retentionDays: number, limit: number): Promise<number>
+  /** Deletes tokens of callbacks of attempts that were over long ago; answers how many. */
+  deleteOldCallbacks(limit: number): Promise<number>
   /** Deletes scheduler nodes that ran out long ago. */
   deleteDeadNodes(): Promise<number>
 }

@@ -35,6 +35,8 @@ export interface AttemptEnd {
   readonly responseTruncated: boolean
   /** What a function answered; undefined: nothing. */
   readonly result?: JsonValue | undefined
+  /** Headers of the answer that the job asked to keep. */
+  readonly responseHeaders?: Readonly<Record<string, string>> | undefined
 }
 
 /** What an end led to: `runState` null means that the run waits for its next attempt. */
@@ -95,6 +97,8 @@ export interface StuckRun {
   /** When the whole run must be over, epoch ms; null: no limit. */
   readonly runDeadlineMs: number | null
   readonly cause: 'session_lost' | 'deadline' | 'cancel_ignored'
+  /** By when the target that took the run over had to report its end; null: none did. */
+  readonly reportByMs: number | null
   readonly delivery: Delivery
   readonly retry: JobDefinition['retry']
   readonly cancelRequested: boolean
@@ -104,6 +108,15 @@ export interface JobVersion {
   readonly tenantId: string
   readonly jobId: string
   readonly version: number
+}
+
+/** A service account as what is executed as it sees it. */
+export interface IdentityRecord {
+  readonly tenantId: string
+  readonly name: string
+  /** Null: every one. */
+  readonly queues: readonly string[] | null
+  readonly disabled: boolean
 }
 
 export interface RunStore {
@@ -134,6 +147,10 @@ export interface RunStore {
   definitions(
     versions: readonly JobVersion[],
   ): Promise<readonly (JobVersion & { readonly definition: JobDefinition })[]>
+  /** Service accounts by tenant and name; without those that do not exist. */
+  identities(
+    wanted: readonly { readonly tenantId: string; readonly name: string }[],
+  ): Promise<readonly IdentityRecord[]>
   /**
    * Ends attempts in one transaction; answers those that were applied, now or by an earlier call whose answer
    * was lost. The others had lost their lease.

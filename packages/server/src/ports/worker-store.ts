@@ -40,6 +40,8 @@ export interface HeldAttempt extends HeldName {
 }
 
 export interface LogAppend extends HeldName {
+  /** Whose quota of log bytes it counts for; left out: nobody's. */
+  readonly tenantId?: string | undefined
   /** Number of the first line among those of the attempt, from 0. */
   readonly firstLine: number
   readonly lines: readonly LogLine[]

@@ -4,6 +4,7 @@
  */
 import type { Maintenance } from '../ports/maintenance.ts'
 import type { Database } from './database.ts'
+import { deleteOldCallbacks } from './statements/callbacks.ts'
 import { deleteOldBackfills, deleteOldExtraRuns } from './statements/backfill-steps.ts'
 import { deleteOldDeadLetters } from './statements/dead-letters.ts'
 import { deleteOldDependencies } from './statements/dependencies.ts'
@@ -48,6 +49,10 @@ export function createPostgresMaintenance(db: Database): Maintenance {
     dropPartitions: (day) => changePartitions(dropPartitions, day),
     async pruneDefault(retentionDays, limit) {
       const [row] = await db.run(engine, pruneDefault, [retentionDays, limit])
+      return row?.count ?? 0
+    },
+    async deleteOldCallbacks(limit) {
+      const [row] = await db.run(engine, deleteOldCallbacks, [limit])
       return row?.count ?? 0
     },
     async deleteExpiredIdempotencyKeys(limit) {

@@ -2,17 +2,13 @@
  * The progress of queues in Postgres: one small row a queue, written and read apart from every claim and
  * enqueue.
  */
-import { handlerKinds } from '@belfry/contract'
-import { partsOfLane } from '../domain/route.ts'
+import { partsOfLane, sharedRoutes } from '../domain/route.ts'
 import type { QueueProgress } from '../ports/queue-progress.ts'
 import type { Database } from './database.ts'
 import { forgetIdleQueues, noteQueueProgress, readQueueProgress } from './statements/queue-progress.ts'
 
 const engine = { role: 'belfry_engine' } as const
 const idleDays = 30
-
-/** The routes of runs that are in no tenant's own lane. */
-const serverRoutes = handlerKinds.filter((kind) => kind !== 'function')
 
 export function createPostgresQueueProgress(db: Database): QueueProgress {
   return {
@@ -22,7 +18,7 @@ export function createPostgresQueueProgress(db: Database): QueueProgress {
         lanes,
         parts.map(({ queue }) => queue),
         parts.map(({ tenantId }) => tenantId),
-        serverRoutes,
+        sharedRoutes,
       ])
     },
     async note(claimed) {

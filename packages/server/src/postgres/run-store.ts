@@ -22,6 +22,7 @@ import {
   settleClaimsOf,
   type StuckRow,
 } from './statements/rescue.ts'
+import { listIdentities } from './statements/service-accounts.ts'
 import {
   closeSession,
   endExpiredSessions,
@@ -69,6 +70,12 @@ export function createPostgresRunStore(options: { db: Database; heartbeats: Data
           ? [{ tenantId: row.tenant_id, jobId: row.job_id, version: row.version, definition: data }]
           : []
       })
+    },
+    async identities(wanted) {
+      const tenantIds = wanted.map((each) => each.tenantId)
+      const names = wanted.map((each) => each.name)
+      const rows = await db.run({ ...engine, readOnly: true }, listIdentities, [tenantIds, names])
+      return rows.map(({ tenant_id, ...rest }) => ({ tenantId: tenant_id, ...rest }))
     },
     complete: (sessionId, ends) => complete(db, sessionId, ends),
     async handBack(sessionId, runs) {
@@ -216,6 +223,7 @@ function toColumns(ends: readonly AttemptEnd[]): EndColumns {
     ends.map((end) => end.response),
     ends.map((end) => end.responseTruncated),
     ends.map((end) => (end.result === undefined ? null : JSON.stringify(end.result))),
+    ends.map((end) => (end.responseHeaders === undefined ? null : JSON.stringify(end.responseHeaders))),
   ]
 }
 
@@ -249,6 +257,7 @@ function toStuckRun(row: StuckRow, runId: string): StuckRun {
     claimedAtMs: row.claimed_at_ms,
     runDeadlineMs: row.run_deadline_ms,
     cause: row.cause,
+    reportByMs: row.report_by_ms,
     delivery,
     retry,
     cancelRequested: row.cancel_requested,

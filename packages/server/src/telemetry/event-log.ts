@@ -47,6 +47,7 @@ const rows: { readonly [Name in EngineEventName]: Row<Name> } = {
     level: ({ failed }) => (failed > 0 ? 'warn' : 'info'),
     message: 'future times were computed again',
   },
+  containers_removed: { level: 'warn', message: 'containers of lost workers were removed' },
   role_failed: { level: 'error', message: 'a role failed and will try again' },
   clock_skew: {
     level: ({ skewMs }) => (Math.abs(skewMs) > skewAlarmMs ? 'warn' : 'debug'),

@@ -51,6 +51,13 @@ type Verdict = { readonly name: string; readonly fault: string | undefined }
 const plain = 'text/plain; charset=utf-8'
 const json = 'application/json; charset=utf-8'
 
+/** What is shown here is never run, framed or kept by a browser that strays here. */
+const guardingHeaders = {
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+}
+
 export function createOps(options: OpsOptions): Ops {
   let draining = false
   const timeoutMs = options.checkTimeoutMs ?? 2_000
@@ -134,7 +141,7 @@ async function respond(
         (error: unknown): Reply => ({ status: 500, type: plain, text: `${wordsOf(error)}\n` }),
       )
     : { status: 405, type: plain, text: 'Only GET and HEAD.\n' }
-  response.writeHead(reply.status, { 'content-type': reply.type, 'cache-control': 'no-store' })
+  response.writeHead(reply.status, { 'content-type': reply.type, ...guardingHeaders })
   response.end(request.method === 'HEAD' ? undefined : reply.text)
 }
 

@@ -122,6 +122,7 @@ export function createKafkaLink(options: KafkaLinkOptions): KafkaLink {
       // one that died should not be found out by the next who calls
       for (const each of [clients.admin, clients.producer]) {
         each.on('client:broker:disconnect', () => state.doubt())
+        each.on('error', () => state.doubt())
       }
       const parts = { ...options, state, signal: ending.signal }
       await probe(clients, parts)

@@ -3,6 +3,7 @@
  *
  *   <prefix>.runs.<queue>   which runs of a queue may be claimed (kafka-announcements.ts)
  *   <prefix>.events         what happened, as CloudEvents (event-relay.ts)
+ *   <prefix>.audit          who did what, with what attests it (audit-exporter.ts)
  */
 import { createHash } from 'node:crypto'
 import type { Admin } from '@platformatic/kafka'
@@ -28,6 +29,8 @@ const listedMs = 60_000
 export const runsPrefix = (prefix: string): string => `${prefix}.runs.`
 
 export const eventsTopic = (prefix: string): string => `${prefix}.events`
+
+export const auditTopic = (prefix: string): string => `${prefix}.audit`
 
 /**
  * Kafka takes the letters of queue names, but counts `a.b` and `a_b` as one. The name of the queue is in each

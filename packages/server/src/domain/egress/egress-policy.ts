@@ -10,7 +10,7 @@
  */
 import { parseAddress, parseRange } from './address.ts'
 import { type AddressPolicy, judgeAddress, opensMetadata } from './address-rules.ts'
-import { judgeName } from './name-rules.ts'
+import { addressInName, judgeName } from './name-rules.ts'
 
 export interface EgressPolicy extends AddressPolicy {
   /** Ports that may be called on addresses that the operator did not open by range; `*` for all. */
@@ -101,6 +101,9 @@ export function judgeUrl(text: string, policy: EgressPolicy): EgressFault | unde
 
 function hostFault(host: string, port: number, policy: EgressPolicy): string | undefined {
   if (parseAddress(host) !== undefined) return judgeConnect(host, port, [host], policy)
+  const inside = addressInName(host)
+  const verdict = inside === undefined ? undefined : judgeAddress(inside, policy)
+  if (inside !== undefined && verdict?.allowed === false) return addressFault(host, inside, verdict.use)
   const use = judgeName(host)
   if (use === 'metadata' && !policy.allow.some(opensMetadata)) return nameFault(host, use)
   if (policy.allow.length > 0) return undefined

@@ -10,14 +10,22 @@ const trustHeaders: ReadonlySet<string> = new Set([
   'cf-connecting-ip',
   'client-ip',
   'fastly-client-ip',
+  'fly-client-ip',
   'forwarded',
   'true-client-ip',
+  'x-appengine-user-ip',
+  'x-azure-clientip',
   'x-client-ip',
   'x-cluster-client-ip',
   'x-envoy-external-address',
+  'x-forwarded',
+  'x-original-forwarded-for',
   'x-original-host',
   'x-original-url',
+  'x-originating-ip',
   'x-real-ip',
+  'x-remote-addr',
+  'x-remote-ip',
   'x-rewrite-url',
 ])
 
@@ -25,6 +33,8 @@ const metadataHeaders: ReadonlySet<string> = new Set([
   'metadata',
   'metadata-flavor',
   'metadata-token',
+  'x-aliyun-ecs-metadata-token',
+  'x-aliyun-ecs-metadata-token-ttl-seconds',
   'x-aws-ec2-metadata-token',
   'x-aws-ec2-metadata-token-ttl-seconds',
   'x-google-metadata-request',
@@ -39,15 +49,19 @@ function headerFault(name: string): string | undefined {
   const lower = name.toLowerCase()
   if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(lower))
     return 'is not a valid header name; use letters, digits and "-"'
-  if (reserved.has(lower) || lower.startsWith('belfry-')) {
+  // CGI, WSGI and PHP know "X_Real_IP" and "X-Real-IP" by one name
+  const plain = lower.replaceAll(/[^0-9a-z]/g, '-')
+  if (reserved.has(plain) || plain.startsWith('belfry-')) {
     return 'is set by Belfry or by the protocol; leave it out'
   }
-  if (lower.startsWith('webhook-'))
+  if (plain === 'http2-settings' || plain.startsWith('sec-websocket-'))
+    return 'asks for another protocol, which is not spoken here; leave it out'
+  if (plain.startsWith('webhook-'))
     return 'belongs to signatures, which only Belfry makes; choose another name'
-  if (trustHeaders.has(lower) || lower.startsWith('x-forwarded-')) {
+  if (trustHeaders.has(plain) || plain.startsWith('x-forwarded-')) {
     return 'claims where a request comes from; leave it out, and use a header of your own for routing'
   }
-  if (metadataHeaders.has(lower)) return 'opens metadata services; leave it out'
+  if (metadataHeaders.has(plain)) return 'opens metadata services; leave it out'
   return undefined
 }
 

@@ -20,7 +20,10 @@ const metadataNames: ReadonlySet<string> = new Set([
 /** Top-level labels and suffixes that exist only inside a network. */
 const privateSuffixes = [
   'arpa',
+  'consul',
   'corp',
+  'default',
+  'docker',
   'home',
   'internal',
   'intranet',
@@ -34,6 +37,10 @@ const privateSuffixes = [
   'svc',
 ] as const
 
+/** Public names that lead to this machine, or to the address that stands in them: made for tests. */
+const loopbackNames = ['lacolhost.com', 'localtest.me', 'lvh.me', 'vcap.me'] as const
+const addressNames = ['nip.io', 'sslip.io', 'traefik.me', 'xip.io'] as const
+
 export type NameUse = 'public' | 'private' | 'metadata'
 
 /** What a host name of a URL (lower case, punycode) stands for. */
@@ -41,6 +48,24 @@ export function judgeName(host: string): NameUse {
   const name = host.toLowerCase().replace(/\.+$/, '')
   if (metadataNames.has(name)) return 'metadata'
   if (!name.includes('.')) return 'private'
+  if (isBelow(name, loopbackNames)) return 'private'
   const last = name.slice(name.lastIndexOf('.') + 1)
   return (privateSuffixes as readonly string[]).includes(last) ? 'private' : 'public'
+}
+
+const isBelow = (name: string, domains: readonly string[]): boolean =>
+  domains.some((domain) => name === domain || name.endsWith(`.${domain}`))
+
+/** The IPv4 address that a name of a service for that leads to, as the name says; it is not asked for. */
+export function addressInName(host: string): string | undefined {
+  const name = host.toLowerCase().replace(/\.+$/, '')
+  if (!isBelow(name, addressNames)) return undefined
+  const [, a = '', b = '', c = '', d = ''] =
+    /(?:^|[.-])(\d{1,3})[.-](\d{1,3})[.-](\d{1,3})[.-](\d{1,3})[.-]/.exec(name) ?? []
+  if (d !== '') return [a, b, c, d].map(Number).join('.')
+  const hex = /(?:^|[.-])([0-9a-f]{8})\./.exec(name)?.[1]
+  return hex
+    ?.match(/../g)
+    ?.map((byte) => Number.parseInt(byte, 16))
+    .join('.')
 }

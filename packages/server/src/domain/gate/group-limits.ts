@@ -70,6 +70,8 @@ export interface LimitedPool {
 
 export interface TenantLimits {
   readonly runLimit: number | null
+  /** Attempts that may start in a second; null: no limit. */
+  readonly startRate?: number | null
   readonly pools: readonly LimitedPool[]
   readonly pausedQueues: ReadonlySet<string>
 }
@@ -102,6 +104,9 @@ export function limitsOfGroup(name: GateName, job: LimitedJob, tenant: TenantLim
   }
   if (tenant.runLimit !== null)
     slots.push({ kind: 'tenant', key: 'tenant', name: '', most: tenant.runLimit, weight: 1 })
+  const { startRate = null } = tenant
+  if (startRate !== null)
+    rates.push(tokenLimit('tenant', '', { count: startRate, perMs: 1_000, burst: null }))
   const queuePaused = tenant.pausedQueues.has(name.queue) ? 'paused_queue' : null
   const paused = job.paused ? 'paused_job' : queuePaused
   return { paused, slots, rates, onLimit: concurrency?.onLimit ?? 'queue' }

@@ -110,12 +110,14 @@ function paused(what: string, { reason, sinceMs }: HoldFacts, command: string, n
 }
 
 function atRate({ name, keyPath, ofPool, untilMs }: HoldFacts, nowMs: number): HoldWords {
-  const whose = ofPool ? `pool "${name ?? ''}"` : `job "${name ?? ''}"`
+  const ofTenant = !ofPool && name === ''
+  const whose = ofPool ? `pool "${name ?? ''}"` : ofTenant ? 'tenant' : `job "${name ?? ''}"`
+  const ofWhose = ofPool ? 'Raise the rate of the pool, or wait.' : 'Raise "rateLimit" of the job, or wait.'
   const one = keyPath === null ? '' : ` for one "${keyPath}"`
   const next =
     untilMs === null ? '' : `; the next run may start in ${spanWords(Math.max(0, untilMs - nowMs))}`
   return {
     message: `The rate of the ${whose}${one} is used up${next}.`,
-    fix: ofPool ? 'Raise the rate of the pool, or wait.' : 'Raise "rateLimit" of the job, or wait.',
+    fix: ofTenant ? 'Wait, or ask the operator for a larger quota "startRate".' : ofWhose,
   }
 }

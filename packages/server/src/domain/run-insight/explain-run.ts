@@ -16,7 +16,7 @@ import { isTerminal } from '@belfry/contract'
 import { countWords } from '../dependencies.ts'
 import { spanWords } from '../explanation/time-words.ts'
 import { endWords } from './end-words.ts'
-import type { RunInsightFacts } from './facts.ts'
+import type { AwaitedReport, RunInsightFacts } from './facts.ts'
 import type { Gathering } from './gathering-words.ts'
 import { gatheringWords } from './gathering-words.ts'
 import { retryReason } from './timeline.ts'
@@ -99,6 +99,8 @@ const nothing = {
 export function explainRun(facts: RunFacts): RunExplained {
   const { state, finishedAtMs, afterRunId, standing, hold } = facts
   if (isTerminal(state)) return { ...nothing, verdict: 'ended', sinceMs: finishedAtMs, ...endWords(facts) }
+  const awaited = facts.present?.awaited ?? null
+  if (awaited !== null) return awaitingReport(facts, awaited)
   const session = standing?.session ?? null
   if (session !== null) return running(facts, session)
   if (facts.present !== null) return justMoving(facts)
@@ -145,6 +147,29 @@ function running(facts: RunFacts, session: SessionStanding): RunExplained {
       ? `, and is taken from there in ${spanWords(deadlineMs - nowMs)} at the latest`
       : ', past its deadline'
   return { ...base, verdict: 'running', message: `${began}${until}.${trouble}`, clearsAtMs: deadlineMs }
+}
+
+/** No worker holds it: its target works on it, and reports. */
+function awaitingReport(facts: RunFacts, awaited: AwaitedReport): RunExplained {
+  const { nowMs, cancelRequested } = facts
+  const { acceptedAtMs, reportByMs, heardAtMs, heartbeatByMs } = awaited
+  const base = {
+    ...nothing,
+    sinceMs: acceptedAtMs,
+    clearsAtMs: Math.min(reportByMs, heartbeatByMs ?? reportByMs),
+  }
+  if (cancelRequested) {
+    const told = heartbeatByMs === null ? 'it cannot be told' : 'it is told with its next heartbeat'
+    const message = `Its cancel was asked for while its target has it: ${told}. The rescuer ends the run.`
+    return { ...base, verdict: 'cancel_requested', message }
+  }
+  const heard = heardAtMs === null ? '' : `; it was heard of ${spanWords(Math.max(0, nowMs - heardAtMs))} ago`
+  const left = (byMs: number): string => (byMs > nowMs ? `within ${spanWords(byMs - nowMs)}` : 'by now')
+  const sign = heartbeatByMs === null ? '' : `, and a sign of life ${left(heartbeatByMs)}`
+  const message =
+    `Its target took it over ${spanWords(Math.max(0, nowMs - acceptedAtMs))} ago${heard}. It is to report ` +
+    `the end ${left(reportByMs)}${sign}.`
+  return { ...base, verdict: 'running', message }
 }
 
 /** It was seen under way, and moved on before its queue was looked at. */

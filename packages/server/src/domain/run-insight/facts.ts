@@ -14,6 +14,16 @@ export interface TriedAttempt {
   readonly errorMessage: string | null
 }
 
+/** A target took the run over and is to report its end. */
+export interface AwaitedReport {
+  readonly acceptedAtMs: number
+  readonly reportByMs: number
+  /** When it last gave a sign of life; null: not yet. */
+  readonly heardAtMs: number | null
+  /** By when it must give the next one; null: none is asked for. */
+  readonly heartbeatByMs: number | null
+}
+
 export interface RunInsightFacts {
   readonly state: RunState
   readonly reason: RunReason | null
@@ -29,7 +39,12 @@ export interface RunInsightFacts {
   readonly tried: readonly TriedAttempt[]
   /** How many came before those. */
   readonly olderAttempts: number
-  readonly present: { readonly number: number; readonly startedAtMs: number } | null
+  readonly present: {
+    readonly number: number
+    readonly startedAtMs: number
+    /** Unset or null: it runs on a worker. */
+    readonly awaited?: AwaitedReport | null
+  } | null
   /** Since when a limit or a pause holds it; null: none does. */
   readonly heldSinceMs: number | null
   readonly nowMs: number

@@ -106,14 +106,17 @@ function attempted(attempt: TriedAttempt): TimelineStep {
   return { ...step, kind: 'attempt', atMs: startedAtMs, untilMs: endedAtMs, attempt: number, words }
 }
 
-function running({ number, startedAtMs }: { number: number; startedAtMs: number }): TimelineStep {
+function running({ number, startedAtMs, awaited }: NonNullable<RunInsightFacts['present']>): TimelineStep {
+  const since = awaited
+    ? `: its target took it over after ${spanWords(awaited.acceptedAtMs - startedAtMs)}`
+    : ''
   return {
     ...step,
     kind: 'attempt',
     atMs: startedAtMs,
     over: false,
     attempt: number,
-    words: `Attempt ${number} is running.`,
+    words: `Attempt ${number} is running${since}.`,
   }
 }
 

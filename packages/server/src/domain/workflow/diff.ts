@@ -108,7 +108,7 @@ const isSecretPath = (path: string): boolean =>
 /** A handler as a whole may hold what is secret: its kind and target say enough. */
 function valueWords(path: string, value: unknown): string {
   if (path === 'handler' && isObject(value)) {
-    const target = value['kind'] === 'http' ? value['url'] : value['name']
+    const target = value['url'] ?? value['image'] ?? value['functionArn'] ?? value['name']
     return clipped(`${String(value['kind'])} ${String(target)}`)
   }
   if (path === 'handler.headers' && isObject(value)) return clipped(Object.keys(value).join(', '))

@@ -23,6 +23,7 @@ export function newRunRecord(run: NewRun, nowMs: number): RunRecord {
     queue,
     priority,
     delivery: definition.delivery,
+    runAs: definition.runAs,
     attempts: 0,
     maxAttempts: definition.retry.maxAttempts,
     createdAtMs: nowMs,

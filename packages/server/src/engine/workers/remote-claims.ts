@@ -9,7 +9,7 @@
  *    was lost on its way, the worker says with its next claims what it holds (`known`), and the rest is given
  *    back.
  */
-import type { ClaimedFunctionRun, Delivery, JobDefinition, WorkerClaim } from '@belfry/contract'
+import type { ClaimedFunctionRun, Delivery, JobDefinition, RunError, WorkerClaim } from '@belfry/contract'
 import { attemptLimit } from '../../domain/run-limits.ts'
 import { functionLane, functionRoute } from '../../domain/route.ts'
 import { attemptTraceparent } from '../../domain/traceparent.ts'
@@ -17,10 +17,11 @@ import type { ClaimedRun, RunQueue } from '../../ports/run-queue.ts'
 import type { HeldRun } from '../../ports/run-store.ts'
 import type { SessionFacts, Wanted } from '../../ports/worker-store.ts'
 import type { DefinitionCache } from '../definition-cache.ts'
+import type { Identities } from '../identities.ts'
 import { createIntake } from '../intake.ts'
 import { createLowWaterMarks, type LowWaterMarks } from '../low-water-marks.ts'
 import { createQueueShares, type QueueShares } from '../queue-shares.ts'
-import type { RemoteEnds } from './remote-ends.ts'
+import type { RemoteEnds, UnusableRun } from './remote-ends.ts'
 import { sessionLost } from './session-book.ts'
 import type { SupplyWatcher } from './supply-watcher.ts'
 import type { GateSettings } from './worker-gate.ts'
@@ -52,16 +53,19 @@ export interface Claimed {
 interface Taken {
   readonly run: ClaimedRun
   readonly definition: JobDefinition | undefined
+  /** Keeps it from being executed. */
+  readonly fault: RunError | undefined
 }
 
 export interface RemoteClaimParts {
   readonly watcher: SupplyWatcher
   readonly definitions: DefinitionCache
+  readonly identities: Identities
   readonly queue: Pick<RunQueue, 'claim'>
   readonly giveBack: (sessionId: string, runs: readonly HeldRun[]) => Promise<void>
   readonly endOverdue: RemoteEnds['endOverdue']
-  /** A run whose definition cannot be used ends here and now. */
-  readonly endUnusable: (sessionId: string, runs: readonly ClaimedRun[]) => Promise<void>
+  /** A run whose definition cannot be used, or that may not be executed, ends here and now. */
+  readonly endUnusable: RemoteEnds['endUnusable']
 }
 
 export function createRemoteClaims(options: GateSettings, parts: RemoteClaimParts): RemoteClaims {
@@ -130,8 +134,8 @@ async function claimNow(
       laneOf: (queue) => functionLane(queue, facts.tenantId),
       session: { current: () => (lapsed ? undefined : sessionId), lapsed: () => void (lapsed = true) },
       slots: { free: () => (bytes >= answerBytes ? 0 : Math.min(max - taken.length, step)) },
-      start(_, run, definition) {
-        taken.push({ run, definition })
+      start(_, run, definition, fault) {
+        taken.push({ run, definition, fault })
         bytes += run.input === null ? 0 : JSON.stringify(run.input).length
       },
     },
@@ -139,6 +143,7 @@ async function claimNow(
       shares: memory.shares,
       marks: memory.marks,
       definitions: parts.definitions,
+      identities: parts.identities,
       // whose answer was lost is known by the worker, who says so with its next claim
       strays: { giveBack: parts.giveBack, suspect() {} },
     },
@@ -151,7 +156,7 @@ async function claimNow(
 
 /** What goes to the worker; nothing where it has gone, and nothing that it could not execute. */
 async function handOver(
-  { events, random, databaseClock }: GateSettings,
+  options: GateSettings,
   parts: RemoteClaimParts,
   { sessionId, signal }: AskedNow,
   taken: readonly Taken[],
@@ -166,19 +171,39 @@ async function handOver(
   const overdue = taken.flatMap(({ run }) => (run.overdue === null ? [] : [{ ...run, overdue: run.overdue }]))
   if (overdue.length > 0) await parts.endOverdue(sessionId, overdue)
   const inTime = taken.filter(({ run }) => run.overdue === null)
-  const unusable = inTime.filter(({ definition }) => definition?.handler.kind !== 'function')
-  if (unusable.length > 0)
-    await parts.endUnusable(
-      sessionId,
-      unusable.map(({ run }) => run),
-    )
-  return inTime.flatMap(({ run, definition }) => {
-    if (definition?.handler.kind !== 'function') return []
+  const { events, random, databaseClock } = options
+  const outfitted = await Promise.all(inTime.map((each) => outfit(options, each)))
+  const unusable = outfitted.flatMap((each) => ('facts' in each ? [] : [each]))
+  if (unusable.length > 0) await parts.endUnusable(sessionId, unusable)
+  return outfitted.flatMap((each) => {
+    if (!('facts' in each)) return []
+    const { run, facts } = each
     const { runId, tenantId, jobId, attempt, leaseEpoch } = run
     events.emit('attempt_started', { runId, tenantId, jobId, attempt, leaseEpoch })
-    const facts = { name: definition.handler.name, delivery: definition.delivery }
     return [viewOf(run, facts, databaseClock.nowMs(), () => random.next())]
   })
+}
+
+interface FunctionFacts {
+  readonly name: string
+  readonly delivery: Delivery
+  readonly secrets: Record<string, string> | undefined
+}
+
+/** With the secrets that its job names, or why it cannot be executed. */
+async function outfit(
+  { secrets }: Pick<GateSettings, 'secrets'>,
+  { run, definition, fault }: Taken,
+): Promise<UnusableRun | { readonly run: ClaimedRun; readonly facts: FunctionFacts }> {
+  if (fault !== undefined || definition?.handler.kind !== 'function') return { run, fault }
+  const { handler, delivery, runAs } = definition
+  const { tenantId, jobId } = run
+  const { name } = handler
+  if (handler.secrets === undefined) return { run, facts: { name, delivery, secrets: undefined } }
+  const answer = await secrets.resolve({ tenantId, jobId, handler, runAs })
+  if (answer.ok) return { run, facts: { name, delivery, secrets: Object.fromEntries(answer.values) } }
+  const { retryable, ...why } = answer.fault
+  return { run, fault: why, retryable }
 }
 
 function wantedBy({ queues, functions, tenantId }: SessionFacts): readonly Wanted[] {
@@ -187,7 +212,7 @@ function wantedBy({ queues, functions, tenantId }: SessionFacts): readonly Wante
 
 function viewOf(
   run: ClaimedRun,
-  { name, delivery }: { readonly name: string; readonly delivery: Delivery },
+  { name, delivery, secrets }: FunctionFacts,
   nowMs: number,
   random: () => number,
 ): ClaimedFunctionRun {
@@ -207,5 +232,6 @@ function viewOf(
     scheduledFor: run.scheduledForMs === null ? null : new Date(run.scheduledForMs).toISOString(),
     traceparent: attemptTraceparent(run.runId, random(), random()),
     input: run.input as ClaimedFunctionRun['input'],
+    ...(secrets === undefined ? {} : { secrets }),
   }
 }

@@ -3,7 +3,7 @@
  * is decided here, by the same rule and from the store's own facts, as for attempts in this process
  * (domain/attempt-outcome.ts). All ends of a report are written in one statement.
  */
-import type { AttemptReport, WorkerCompleted } from '@belfry/contract'
+import type { AttemptReport, RunError, WorkerCompleted } from '@belfry/contract'
 import { jobDefinitionSchema } from '@belfry/contract'
 import { type AttemptEnding, judgeAttempt } from '../../domain/attempt-outcome.ts'
 import { attemptLimit, leftMs, type Overdue } from '../../domain/run-limits.ts'
@@ -15,17 +15,26 @@ import { hintEnded } from '../backfill-hints.ts'
 import { tellPaused } from '../failure-pauses.ts'
 import { overdueEnd } from '../overdue-end.ts'
 import { hintTimers } from '../timer-hints.ts'
+import { createReportMasks } from './report-masks.ts'
 import type { WorkerGateOptions } from './worker-gate.ts'
 
 /** Characters of an error message that are kept. */
 const maxErrorLength = 4_000
 
+export interface UnusableRun {
+  readonly run: ClaimedRun
+  readonly fault: RunError | undefined
+  /** Default: no. */
+  readonly retryable?: boolean
+}
+
 export type OverdueRun = ClaimedRun & { readonly overdue: Overdue }
 
 export interface RemoteEnds {
+  /** Masks secrets of functions. Throws `secrets_unavailable`, and as the store does. */
   complete(sessionId: string, ends: readonly AttemptReport[]): Promise<WorkerCompleted['results']>
-  /** Ends runs of which nobody can say what to do. */
-  endUnusable(sessionId: string, runs: readonly ClaimedRun[]): Promise<void>
+  /** Ends runs of which nobody can say what to do, or that have a fault. */
+  endUnusable(sessionId: string, runs: readonly UnusableRun[]): Promise<void>
   /** Ends runs whose time was over when they were claimed. */
   endOverdue(sessionId: string, runs: readonly OverdueRun[]): Promise<void>
 }
@@ -45,12 +54,16 @@ const nothing: Written = { applied: [], paused: [], timerShards: [] }
 
 export function createRemoteEnds(options: WorkerGateOptions, definitions: DefinitionCache): RemoteEnds {
   const { store, workers, events } = options
+  const masks = createReportMasks(options, definitions)
 
   async function complete(
     sessionId: string,
-    reports: readonly AttemptReport[],
+    given: readonly AttemptReport[],
+    ownWords = false,
   ): Promise<WorkerCompleted['results']> {
-    const attempts = await workers.heldAttempts(sessionId, reports)
+    const attempts = await workers.heldAttempts(sessionId, given)
+    // that secrets cannot be had may be what is to be said
+    const reports = ownWords ? given : await masks.ends(given, attempts)
     const held: Held = new Map(attempts.map((attempt) => [attempt.runId, attempt]))
     const ends = await judge(options, definitions, reports, held)
     const written = ends.length === 0 ? nothing : await store.complete(sessionId, ends)
@@ -69,7 +82,7 @@ export function createRemoteEnds(options: WorkerGateOptions, definitions: Defini
   }
 
   return {
-    complete,
+    complete: (sessionId, ends) => complete(sessionId, ends),
     async endOverdue(sessionId, runs) {
       const nowMs = options.databaseClock.nowMs()
       const ends = runs.map((run) => overdueEnd(run, run.overdue, nowMs))
@@ -77,14 +90,16 @@ export function createRemoteEnds(options: WorkerGateOptions, definitions: Defini
       tell(options, ends, told, await store.complete(sessionId, ends))
     },
     async endUnusable(sessionId, runs) {
-      const error = {
+      const unusable = {
         code: 'definition_unusable',
         message: 'The definition of this job version cannot be used; save the job again, or update it.',
       }
-      const failed = { outcome: 'failed', durationMs: 0, error, retryable: false } as const
       await complete(
         sessionId,
-        runs.map(({ runId, leaseEpoch }) => ({ runId, leaseEpoch, ...failed })),
+        runs.map(({ run: { runId, leaseEpoch }, fault: error = unusable, retryable = false }) => {
+          return { runId, leaseEpoch, outcome: 'failed', durationMs: 0, error, retryable }
+        }),
+        true,
       )
     },
   }

@@ -22,12 +22,16 @@ import type { Ids } from '../../ports/ids.ts'
 import type { Random } from '../../ports/random.ts'
 import type { RunQueue } from '../../ports/run-queue.ts'
 import type { HeldRun, RunStore } from '../../ports/run-store.ts'
+import type { SecretSource } from '../../ports/secrets.ts'
 import type { HeldName, LogKept, WorkerStore } from '../../ports/worker-store.ts'
 import type { DatabaseClock } from '../database-clock.ts'
 import { createDefinitionCache } from '../definition-cache.ts'
+import { createIdentities } from '../identities.ts'
 import { hintTimers } from '../timer-hints.ts'
 import { createRemoteClaims } from './remote-claims.ts'
 import { createRemoteEnds, type RemoteEnds } from './remote-ends.ts'
+import { createReportMasks } from './report-masks.ts'
+import { noSecrets } from './no-secrets.ts'
 import { createSessionBook, sessionLost, type WorkerOwner } from './session-book.ts'
 import { createSupplyWatcher } from './supply-watcher.ts'
 
@@ -42,6 +46,8 @@ export interface WorkerGateOptions {
   readonly ids: Ids
   readonly events: EventSink
   readonly tags: Pick<TagClock, 'observeClaimed'>
+  /** Default: there are none. */
+  readonly secrets?: SecretSource
   readonly leaseMs: number
   readonly heartbeatMs: number
   /** Added to the attempt timeout: after that the rescuer takes the run. Default 30 s. */
@@ -92,18 +98,10 @@ const defaultMarginMs = 30_000
 const limits = { maxBatch: maxWorkerBatch, maxWaitMs: maxClaimWaitMs, logCapBytes: maxLogBytes }
 
 export function createWorkerGate(given: WorkerGateOptions): WorkerGate {
-  const options = { ...given, deadlineMarginMs: given.deadlineMarginMs ?? defaultMarginMs }
+  const { deadlineMarginMs = defaultMarginMs, secrets = noSecrets } = given
+  const options = { ...given, deadlineMarginMs, secrets }
   const { store, workers, ids, databaseClock, events, leaseMs } = options
-  const book = createSessionBook(workers)
-  const watcher = createSupplyWatcher({ ...options, store: workers })
-  const definitions = createDefinitionCache(store)
-  const ends = createRemoteEnds(options, definitions)
-  const returns = createReturns(options)
-  const endUnusable: RemoteEnds['endUnusable'] = (sessionId, runs) => ends.endUnusable(sessionId, runs)
-  const endOverdue: RemoteEnds['endOverdue'] = (sessionId, runs) => ends.endOverdue(sessionId, runs)
-  const back = { giveBack: returns.giveBack, endUnusable, endOverdue }
-  const parts = { watcher, definitions, queue: options.queue, ...back }
-  const claims = createRemoteClaims(options, parts)
+  const { book, watcher, ends, returns, claims, masks } = openParts(options)
 
   async function renew(sessionId: string): Promise<Renewed> {
     const { alive, heldRunIds, cancelRunIds } = await store.renewSession(sessionId, leaseMs)
@@ -135,7 +133,8 @@ export function createWorkerGate(given: WorkerGateOptions): WorkerGate {
     async heartbeat(owner, sessionId, progress) {
       await book.of(owner, sessionId)
       const renewed = await renew(sessionId)
-      if (progress.length > 0) await workers.reportProgress(sessionId, progress)
+      if (progress.length > 0)
+        await workers.reportProgress(sessionId, await masks.progress(sessionId, progress))
       return { leaseMs, ...renewed }
     },
     async complete(owner, sessionId, reports) {
@@ -148,7 +147,11 @@ export function createWorkerGate(given: WorkerGateOptions): WorkerGate {
     },
     async log(owner, sessionId, chunks) {
       await book.of(owner, sessionId)
-      return workers.appendLogs(sessionId, chunks)
+      const { tenantId } = owner
+      return workers.appendLogs(
+        sessionId,
+        chunks.map((chunk) => ({ ...chunk, tenantId })),
+      )
     },
     async close(owner, sessionId) {
       await book.of(owner, sessionId)
@@ -159,6 +162,21 @@ export function createWorkerGate(given: WorkerGateOptions): WorkerGate {
     waiting: () => watcher.waiting(),
     drain: () => watcher.close(),
   }
+}
+
+function openParts(options: GateSettings) {
+  const { store, workers, queue } = options
+  const watcher = createSupplyWatcher({ ...options, store: workers })
+  const definitions = createDefinitionCache(store)
+  const identities = createIdentities(store, options.clock)
+  const ends = createRemoteEnds(options, definitions)
+  const masks = createReportMasks(options, definitions)
+  const returns = createReturns(options)
+  const endUnusable: RemoteEnds['endUnusable'] = (sessionId, runs) => ends.endUnusable(sessionId, runs)
+  const endOverdue: RemoteEnds['endOverdue'] = (sessionId, runs) => ends.endOverdue(sessionId, runs)
+  const back = { giveBack: returns.giveBack, endUnusable, endOverdue }
+  const claims = createRemoteClaims(options, { watcher, definitions, identities, queue, ...back })
+  return { book: createSessionBook(workers), watcher, ends, returns, claims, masks }
 }
 
 /** Ways back into the queue for what a session holds and nobody has begun. */

@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net'
 import { BelfryError, nearest, routes, toProblem } from '@belfry/contract'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { guardingHeaders } from '../guarding-headers.ts'
 import { problemType, sendProblem } from '../problem.ts'
 
 type Known = { readonly pattern: RegExp; readonly path: string; readonly methods: Set<string> }
@@ -58,6 +59,7 @@ export function refuseRawRequest(error: { code?: string }, socket: Socket): void
     `Content-Type: ${problemType}`,
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',
+    ...Object.entries(guardingHeaders).map(([name, value]) => `${name}: ${value}`),
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }

@@ -9,8 +9,16 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { readJsonText } from '../json-text.ts'
 import { invalidRequest } from '../validation.ts'
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The body of a public route, as it came. */
+    rawBody: Buffer | null
+  }
+}
+
 export function takeJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
+  app.decorateRequest('rawBody', null)
   app.addContentTypeParser(
     'application/json',
     { parseAs: 'buffer' },
@@ -19,6 +27,8 @@ export function takeJsonBodies(app: FastifyInstance): void {
       if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
         throw new BelfryError('unsupported_media_type', `The body is in ${charset}; send it in UTF-8.`)
       }
+      // who reports by a signature signs the bytes
+      if (request.routeOptions.config.access === 'public') request.rawBody = body
       return body.length === 0 ? undefined : readBody(body)
     },
   )

@@ -3,14 +3,21 @@
  * it. The committed copy (docs/reference/openapi.json) is compared with it by a test.
  */
 import type { ErrorCode, Route, RouteName } from '@belfry/contract'
-import { documentedErrors, errorTable, logCursorSchema, problemSchema, routes } from '@belfry/contract'
+import {
+  documentedErrors,
+  errorTable,
+  holdersOf,
+  logCursorSchema,
+  problemSchema,
+  routes,
+} from '@belfry/contract'
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 
 const tags = [
-  { name: 'access', description: 'Who calls, tenants and API keys' },
+  { name: 'access', description: 'Who calls: tenants, API keys, members and their sessions' },
   { name: 'jobs', description: 'What is run, and how' },
   { name: 'schedules', description: 'When a job fires, and what became of each planned time' },
   { name: 'workflows', description: 'Jobs that depend on each other' },
@@ -39,7 +46,19 @@ export async function describeApi(app: FastifyInstance, version: string): Promis
       },
       tags,
       components: {
-        securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key, `bfy_…`' } },
+        securitySchemes: {
+          apiKey: {
+            type: 'http',
+            scheme: 'bearer',
+            description: 'An API key, `bfy_…`, or the session of a person, `bfs_…`',
+          },
+          session: {
+            type: 'apiKey',
+            in: 'cookie',
+            name: '__Host-belfry',
+            description: 'The session of a person in a browser; changes need an `Origin` of the same place',
+          },
+        },
       },
     },
     transform: jsonSchemaTransform,
@@ -133,15 +152,22 @@ function headersOf(route: Route): z.ZodType | undefined {
   return Object.keys(named).length === 0 ? undefined : z.looseObject(named)
 }
 
+function descriptionOf({ permission }: Route): string {
+  if (permission === 'public') return 'Takes no key.'
+  if (permission === 'any_key') return 'Any key may call this.'
+  const named = holdersOf(permission).scopes.map((scope) => `\`${scope}\``)
+  return `Needs the permission \`${permission}\`, which the scopes ${named.join(', ')} contain.`
+}
+
 /** Fastify's schema of a contract route. */
 export function schemaOf(name: RouteName, route: Route): Record<string, unknown> {
   const headers = headersOf(route)
   return {
     operationId: name,
     summary: route.summary,
-    description: route.scope === 'any_key' ? 'Any key may call this.' : `Needs the scope \`${route.scope}\`.`,
+    description: descriptionOf(route),
     tags: [route.tag],
-    security: [{ apiKey: [] }],
+    security: route.permission === 'public' ? [] : [{ apiKey: [] }, { session: [] }],
     ...(route.params === undefined ? {} : { params: route.params }),
     ...(route.query === undefined ? {} : { querystring: route.query }),
     ...(route.body === undefined ? {} : { body: route.body }),

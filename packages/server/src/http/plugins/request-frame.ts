@@ -10,6 +10,7 @@ import helmet from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
 import type { RequestObserver } from '../../ports/request-observer.ts'
 
+const hstsSeconds = 365 * 86_400
 const sane = /^[A-Za-z0-9._:-]{1,128}$/
 
 /** The caller's `X-Request-Id` if it is short and plain, else a new one. */
@@ -20,7 +21,7 @@ export function requestIdOf(request: IncomingMessage): string {
 
 export async function frameRequests(
   app: FastifyInstance,
-  options: { observer: RequestObserver | undefined; draining: () => boolean },
+  options: { observer: RequestObserver | undefined; draining: () => boolean; https: boolean },
 ): Promise<void> {
   await app.register(helmet, {
     contentSecurityPolicy: {
@@ -32,8 +33,9 @@ export async function frameRequests(
         formAction: ["'none'"],
       },
     },
-    // It is for the proxy that ends TLS to say; plain HTTP on a laptop must stay reachable.
-    strictTransportSecurity: false,
+    frameguard: { action: 'deny' },
+    // Only where the operator says that people come by https; plain HTTP on a laptop must stay reachable.
+    strictTransportSecurity: options.https ? { maxAge: hstsSeconds, includeSubDomains: false } : false,
   })
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id).header('cache-control', 'no-store')

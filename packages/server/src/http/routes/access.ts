@@ -2,12 +2,16 @@
  * Endpoints of who calls, tenants and keys. Who may make which key is decided in
  * engine/catalog/key-grants.ts; a secret leaves in one answer and is stored nowhere.
  */
-import { BelfryError } from '@belfry/contract'
-import { checkGrant } from '../../engine/catalog/key-grants.ts'
-import type { CommonTx, KeyRecord, NewKey } from '../../ports/catalog.ts'
+import { BelfryError, rolePermissions, scopePermissions } from '@belfry/contract'
+import { accountNamed, checkMayActAs } from '../../engine/catalog/act-as.ts'
+import { checkGrant, checkMayRevoke, checkNobodyRuns } from '../../engine/catalog/key-grants.ts'
+import type { CatalogTx, CommonTx } from '../../ports/catalog.ts'
+import type { Credential } from '../../ports/credentials.ts'
+import type { KeyRecord, NewKey } from '../../ports/tenants.ts'
 import type { Call, Endpoints } from '../endpoint.ts'
 import { noSuch } from '../missing.ts'
 import { pageById } from '../page.ts'
+import { invalidRequest } from '../validation.ts'
 import { keyView, tenantView } from '../views.ts'
 
 type AccessEndpoints = Pick<
@@ -19,9 +23,10 @@ export const accessEndpoints: AccessEndpoints = {
   whoami: {
     as: 'tenant',
     async answer({ credential }) {
-      const { keyId, tenantId, tenantName, tenantCreatedAtMs, scopes } = credential
+      const { keyId, tenantId, tenantName, tenantCreatedAtMs, principal, role, scopes } = credential
       const tenant = tenantView({ id: tenantId, name: tenantName, createdAtMs: tenantCreatedAtMs })
-      return { body: { tenant, keyId, scopes: [...scopes] } }
+      const permissions = [...credential.permissions]
+      return { body: { tenant, keyId, principal: { ...principal }, role, scopes: [...scopes], permissions } }
     },
   },
   tenantCreate: {
@@ -45,7 +50,13 @@ export const accessEndpoints: AccessEndpoints = {
       checkGrant(credential, body.scopes, otherTenant)
       // the tenant's own role may not make a key that reaches beyond the tenant
       if (!otherTenant && !body.scopes.includes('platform')) {
-        return { as: 'tenant', answer: (call) => makeKey(call, (key) => call.tx.keys.insert(key)) }
+        return {
+          as: 'tenant',
+          async answer(call) {
+            const owner = await ownerOfKey(call)
+            return makeKey(call, owner, (key) => call.tx.keys.insert(key))
+          },
+        }
       }
       return {
         as: 'platform',
@@ -53,7 +64,10 @@ export const accessEndpoints: AccessEndpoints = {
           const name = body.tenant ?? call.credential.tenantName
           const tenant = await call.tx.tenants.findByName(name)
           if (tenant === undefined) throw noSuchTenant(name)
-          return makeKey(call, (key) => call.tx.tenants.insertKey(tenant.id, key))
+          if (otherTenant) checkNobodyRuns(name, await call.tx.tenants.handsOf(tenant.id), 'other')
+          const owner = otherTenant ? null : ownPrincipal(call.credential)
+          const made = await makeKey(call, owner, (key) => call.tx.tenants.insertKey(tenant.id, key))
+          return otherTenant ? { ...made, audited: { alsoIn: tenant.id } } : made
         },
       }
     },
@@ -67,8 +81,10 @@ export const accessEndpoints: AccessEndpoints = {
   },
   keyRevoke: {
     as: 'tenant',
-    async answer({ tx, params, after }) {
-      const key = await tx.keys.revoke(params.id)
+    async answer({ tx, params, credential, after }) {
+      const found = await tx.keys.find(params.id)
+      if (found !== undefined) checkMayRevoke(credential, found)
+      const key = found && (await tx.keys.revoke(found.id))
       if (key === undefined) throw noSuch('key', params.id)
       after({ kind: 'key_revoked', keyId: key.id })
       return { body: keyView(key) }
@@ -77,11 +93,34 @@ export const accessEndpoints: AccessEndpoints = {
 }
 
 /**
+ * A key that belongs to nobody gives none that belong to somebody; a person's and an account's belong to
+ * them.
+ */
+const ownPrincipal = ({ principal }: Credential): NewKey['owner'] =>
+  principal.kind === 'key' ? null : principal
+
+async function ownerOfKey({ tx, body, credential }: Call<'keyCreate', CatalogTx>): Promise<NewKey['owner']> {
+  const { serviceAccount, scopes } = body
+  if (serviceAccount === undefined) return ownPrincipal(credential)
+  checkMayActAs(credential, [serviceAccount], '/serviceAccount')
+  const account = await accountNamed(tx, serviceAccount, '/serviceAccount')
+  const allowed = new Set(rolePermissions[account.role])
+  const errors = scopes.flatMap((scope, index) => {
+    if (scopePermissions[scope].some((each) => allowed.has(each))) return []
+    const message = `allows nothing that the role of "${account.name}" (${account.role}) allows; leave it out`
+    return [{ pointer: `/scopes/${index}`, message }]
+  })
+  if (errors.length > 0) throw invalidRequest(errors)
+  return { kind: 'service_account', id: account.id }
+}
+
+/**
  * The secret is in the answer and nowhere else; an Idempotency-Key keeps the answer without it. A dry run
  * shows none: it would never work.
  */
 async function makeKey(
   { tx, tools, body, query }: Call<'keyCreate', CommonTx>,
+  owner: NewKey['owner'],
   insert: (key: NewKey) => Promise<KeyRecord>,
 ) {
   const nowMs = await tx.nowMs()
@@ -95,7 +134,7 @@ async function makeKey(
   const { key, prefix, secretHash } = tools.mint.mint()
   const { name, scopes, queues = null } = body
   const id = tools.ids.uuidv7(nowMs)
-  const record = await insert({ id, name, prefix, secretHash, scopes, queues, expiresAtMs })
+  const record = await insert({ id, name, owner, prefix, secretHash, scopes, queues, expiresAtMs })
   const view = keyView(record)
   return { body: { ...view, secret: query.dryRun ? null : key }, keptBody: { ...view, secret: null } }
 }

@@ -112,7 +112,7 @@ export const calendarEndpoints: CalendarEndpoints = {
         throw new BelfryError('in_use', message)
       }
       await tx.calendars.remove(calendar.id)
-      return { body: undefined }
+      return { body: undefined, audited: { subjectName: calendar.name } }
     },
   },
 }

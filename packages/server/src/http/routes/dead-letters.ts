@@ -82,7 +82,8 @@ export const deadLetterEndpoints: LetterEndpoints = {
       const run = await runOfReplay(tx, params.id, body.input, replays)
       const letter = await stored(tx, params.id)
       const deadLetter = deadLetterView(letter, tools.retentionDays)
-      return { body: { deadLetter, run: runView(run), created: replays.made.length > 0 } }
+      const answered = { deadLetter, run: runView(run), created: replays.made.length > 0 }
+      return { body: answered, audited: { subjectName: letter.jobName } }
     },
   },
   deadLetterReplayMany: {

@@ -5,12 +5,15 @@
 import type { JobDefinition, JobUpdate } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import { isDeepStrictEqual } from 'node:util'
+import { checkMayActAs, checkRunAs } from '../../engine/catalog/act-as.ts'
 import type { JobRecord } from '../../ports/catalog.ts'
 import type { Endpoints } from '../endpoint.ts'
+import { checkContainer } from '../check-container.ts'
 import { checkIfMatch } from '../etag.ts'
 import { checkGathering } from '../gathering-rules.ts'
 import { mergedRetry } from '../merged-retry.ts'
 import { checkPools } from '../named-pools.ts'
+import { checkSecrets } from '../named-secrets.ts'
 import { noSuch } from '../missing.ts'
 import { pageById } from '../page.ts'
 import { withoutMasks } from '../secret-headers.ts'
@@ -21,12 +24,16 @@ type JobEndpoints = Pick<Endpoints, 'jobCreate' | 'jobList' | 'jobGet' | 'jobUpd
 export const jobEndpoints: JobEndpoints = {
   jobCreate: {
     as: 'tenant',
-    async answer({ tx, tools, body }) {
+    async answer({ tx, tools, body, credential }) {
       const { name, description, ...definition } = body
+      checkMayActAs(credential, [definition.runAs])
       withoutMasks(definition.handler, undefined)
       tools.checkTarget(definition.handler)
       checkGathering(definition, undefined)
+      await checkRunAs(tx, definition)
       await checkPools(tx, definition)
+      await checkSecrets(tx, definition.handler)
+      await checkContainer(tx, tools, definition.handler)
       const id = tools.ids.uuidv7(await tx.nowMs())
       return answerOf(await tx.jobs.insert({ id, name, description, definition }))
     },
@@ -53,9 +60,15 @@ export const jobEndpoints: JobEndpoints = {
       const job = await tx.jobs.lock(params.id)
       if (job === undefined) throw noSuch('job', params.id)
       checkIfMatch(ifMatch, job.version)
+      checkMayActAs(credential, [job.definition.runAs, body.runAs ?? null])
       if (body.handler !== undefined) tools.checkTarget(body.handler)
       const definition = mergedDefinition(job.definition, body)
+      if (body.runAs !== undefined || body.queue !== undefined) await checkRunAs(tx, definition)
       if (body.concurrency !== undefined) await checkPools(tx, definition)
+      if (body.handler !== undefined) {
+        await checkSecrets(tx, definition.handler)
+        await checkContainer(tx, tools, definition.handler)
+      }
       after({ kind: 'hint', hint: { topic: 'gate', key: credential.tenantId } })
       if (definition.collect !== null) checkGathering(definition, await tx.jobs.userOf(job.id))
       const description = body.description ?? job.description
@@ -65,10 +78,11 @@ export const jobEndpoints: JobEndpoints = {
   },
   jobDelete: {
     as: 'tenant',
-    async answer({ tx, params, ifMatch }) {
+    async answer({ tx, params, ifMatch, credential }) {
       const job = await tx.jobs.lock(params.id)
       if (job === undefined) throw noSuch('job', params.id)
       checkIfMatch(ifMatch, job.version)
+      checkMayActAs(credential, [job.definition.runAs])
       const user = await tx.jobs.userOf(job.id)
       if (user !== undefined) {
         const [kind] = user.split(' ')
@@ -76,7 +90,7 @@ export const jobEndpoints: JobEndpoints = {
         throw new BelfryError('in_use', message)
       }
       await tx.jobs.remove(job.id)
-      return { body: undefined }
+      return { body: undefined, audited: { subjectName: job.name } }
     },
   },
 }
@@ -99,5 +113,6 @@ function mergedDefinition(before: JobDefinition, change: JobUpdate): JobDefiniti
     rateLimit: change.rateLimit === undefined ? before.rateLimit : change.rateLimit,
     debounce: change.debounce === undefined ? before.debounce : change.debounce,
     collect: change.collect === undefined ? before.collect : change.collect,
+    runAs: change.runAs === undefined ? before.runAs : change.runAs,
   }
 }

@@ -102,7 +102,7 @@ const poolEndpoints: Pick<
         throw new BelfryError('in_use', message)
       }
       after(gateHint(credential.tenantId))
-      return { body: undefined }
+      return { body: undefined, audited: { subjectName: pool.name } }
     },
   },
 }

@@ -3,7 +3,7 @@
  * all runs. A key for workers is told of the queues that it may serve.
  */
 import type { QueueStats } from '@belfry/contract'
-import { BelfryError, scopeAllows } from '@belfry/contract'
+import { BelfryError } from '@belfry/contract'
 import type { Credential } from '../../ports/credentials.ts'
 import type { Asked, Endpoints } from '../endpoint.ts'
 import { demandView } from '../cluster-views.ts'
@@ -59,16 +59,16 @@ function checkBounds({ minWorkers, maxWorkers }: Asked<'queueStats'>['query']): 
   throw invalidRequest([{ pointer: '/query/minWorkers', message }])
 }
 
-function checkPlatform({ scopes }: Credential): void {
-  if (scopeAllows(scopes, 'platform')) return
+function checkPlatform({ permissions }: Credential): void {
+  if (permissions.has('cluster.read')) return
   const message =
     'The runs of all tenants take a key with the scope "platform"; leave "tenants" out to count your own.'
   throw new BelfryError('forbidden', message)
 }
 
-function checkOwn({ scopes, queues }: Credential, queue: string): void {
-  if (scopeAllows(scopes, 'read')) return
-  if (!scopeAllows(scopes, 'worker')) {
+function checkOwn({ permissions, queues }: Credential, queue: string): void {
+  if (permissions.has('queue.read')) return
+  if (!permissions.has('worker.serve')) {
     const message =
       'The runs of a tenant take the scope "read" or "worker"; with "platform" ask for tenants=all.'
     throw new BelfryError('forbidden', message)

@@ -87,7 +87,8 @@ export const scheduleActionEndpoints: ActionEndpoints = {
       const { tx, tools, params, body } = call
       const schedule = await tx.schedules.find(params.id)
       if (schedule === undefined) throw noSuch('schedule', params.id)
-      if (schedule.jobId === null) return triggerWorkflow(call, schedule)
+      const audited = { subjectName: schedule.name }
+      if (schedule.jobId === null) return { ...(await triggerWorkflow(call, schedule)), audited }
       const template = await tx.runs.templateByJobId(schedule.jobId)
       if (template === undefined) throw noSuchJob(schedule.jobName ?? '', [])
       const nowMs = await tx.nowMs()
@@ -107,7 +108,7 @@ export const scheduleActionEndpoints: ActionEndpoints = {
         const { id: runId } = answer.body
         await tx.backfills.insertExtraRun({ scheduleId: schedule.id, scheduledForMs, runId })
       }
-      return answer
+      return { ...answer, audited }
     },
   },
 }

@@ -18,6 +18,8 @@ import { noSuch, noSuchJob, noSuchWorkflow } from '../missing.ts'
 import { namedCalendars } from '../named-calendars.ts'
 import { cut, pageById } from '../page.ts'
 import { answered, applied, held, passedOver, settled, timerHint } from '../schedule-changes.ts'
+import { checkContainer } from '../check-container.ts'
+import { checkSecrets } from '../named-secrets.ts'
 import { withoutMasks } from '../secret-headers.ts'
 import { occurrenceView, previewView, scheduleSummaryView } from '../views.ts'
 
@@ -100,8 +102,10 @@ export const scheduleEndpoints: ScheduleEndpoints = {
     as: 'tenant',
     async answer(call) {
       const { tx, tools, after } = call
-      const current = await settled(call, await held(call))
-      if (current === undefined) return { body: undefined }
+      const found = await held(call)
+      const audited = { subjectName: found.name }
+      const current = await settled(call, found)
+      if (current === undefined) return { body: undefined, audited }
       const paused = current.state === 'paused'
       const nowMs = await tx.nowMs()
       const onRecord = await recordedWhilePaused(tx.schedules, current, nowMs)
@@ -110,7 +114,7 @@ export const scheduleEndpoints: ScheduleEndpoints = {
       await tx.backfills.cancelOfSchedule(current.id, 'The schedule was deleted.')
       passedOver(current.id, records, nowMs).forEach(after)
       after(timerHint(current.id))
-      return { body: undefined }
+      return { body: undefined, audited }
     },
   },
   occurrenceList: {
@@ -171,6 +175,8 @@ async function jobOf(tx: CatalogTx, tools: Tools, body: ScheduleCreate, nowMs: n
   }
   withoutMasks(body.handler, undefined)
   tools.checkTarget(body.handler)
+  await checkSecrets(tx, body.handler)
+  await checkContainer(tx, tools, body.handler)
   const { handler, retry, attemptTimeoutMs, runDeadlineMs, startWithinMs, delivery, queue } = body
   const limits = { attemptTimeoutMs, runDeadlineMs, startWithinMs }
   const definition = jobDefinitionSchema.parse({ handler, retry, ...limits, delivery, queue })

@@ -4,14 +4,17 @@
  * be seen of workers and of the logs that they write.
  */
 import type { FunctionJob, FunctionRegistered, JobDefinition } from '@belfry/contract'
-import { BelfryError, jobDefinitionSchema, maxLogBytes } from '@belfry/contract'
+import { BelfryError, jobDefinitionSchema, maxLogBytes, secretsOf } from '@belfry/contract'
 import { isDeepStrictEqual } from 'node:util'
+import { checkMayActAs, checkRunAs } from '../../engine/catalog/act-as.ts'
 import type { WorkerOwner } from '../../engine/workers/session-book.ts'
+import type { AuditEntry } from '../../ports/audit.ts'
 import type { CatalogTx, JobRecord } from '../../ports/catalog.ts'
 import type { Credential } from '../../ports/credentials.ts'
 import type { Endpoints, Tools } from '../endpoint.ts'
 import { checkGathering } from '../gathering-rules.ts'
 import { mergedRetry } from '../merged-retry.ts'
+import { checkSecrets } from '../named-secrets.ts'
 import { noSuch } from '../missing.ts'
 import { pageById } from '../page.ts'
 import { invalidRequest } from '../validation.ts'
@@ -144,13 +147,33 @@ async function register(
   const present = change === 'updated' && found !== undefined ? await tx.jobs.lock(found.id) : found
   const definition = definitionOf(job, present?.definition, index)
   checkRegister(credential, job, present, definition, index)
+  const identity = [present?.definition.runAs ?? null, definition.runAs]
+  // a worker brings the code of what runs as somebody, and may not say as whom
+  if (identity[0] !== identity[1]) checkMayActAs(credential, identity, `/jobs/${index}/runAs`)
+  const wider = present && widened(present.definition, definition)
+  if (wider !== undefined) checkMayActAs(credential, identity, `/jobs/${index}/${wider}`)
+  if (change !== 'none') await checkRunAs(tx, definition, `/jobs/${index}`)
+  if (change !== 'none') await checkSecrets(tx, definition.handler, `/jobs/${index}/secrets`)
   if (definition.collect !== null) {
     const user = present === undefined ? undefined : await tx.jobs.userOf(present.id)
     checkGathering(definition, user, `/jobs/${index}`)
   }
   const description = job.description ?? present?.description ?? ''
   const saved = await save(tx, tools, { name: job.name, description, definition }, present, change)
+  if (change !== 'none') tx.audit.record(auditOf(saved, present))
   return { id: saved.id, name: saved.name, version: saved.version, queue: saved.definition.queue, change }
+}
+
+/** As if it were saved by hand (http/audit-calls.ts). */
+function auditOf(saved: JobRecord, before: JobRecord | undefined): AuditEntry {
+  const { id, name, version } = saved
+  const subject = { kind: 'job', id, name } as const
+  if (before === undefined) return { action: 'job.create', subject, details: { version } }
+  const changed = (Object.keys(saved.definition) as (keyof JobDefinition)[]).filter(
+    (field) => !isDeepStrictEqual(saved.definition[field], before.definition[field]),
+  )
+  const words = saved.description === before.description ? [] : ['description']
+  return { action: 'job.update', subject, details: { fields: [...changed, ...words].sort(), version } }
 }
 
 async function save(
@@ -171,22 +194,34 @@ function isSame(present: JobRecord, job: FunctionJob, index: number): boolean {
 }
 
 function definitionOf(
-  { name, description: _description, retry, ...rest }: FunctionJob,
+  { name, description: _description, retry, secrets, ...rest }: FunctionJob,
   present: JobDefinition | undefined,
   index: number,
 ): JobDefinition {
   const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
+  const before = present?.handler.kind === 'function' ? present.handler.secrets : undefined
+  const named = secrets ?? before ?? []
   return jobDefinitionSchema.parse({
     ...present,
     ...given,
-    handler: { kind: 'function', name },
+    handler: { kind: 'function', name, ...(named.length === 0 ? {} : { secrets: named }) },
     retry: mergedRetry(present?.retry ?? {}, retry, `/jobs/${index}/retry`),
   })
 }
 
+/**
+ * What of a change gives the function more of the account as which it runs, or gives it to other workers: a
+ * secret that it did not name before, another queue. Undefined: nothing does.
+ */
+function widened(before: JobDefinition, after: JobDefinition): 'secrets' | 'queue' | undefined {
+  const known = new Set(secretsOf(before.handler))
+  if (secretsOf(after.handler).some((name) => !known.has(name))) return 'secrets'
+  return before.queue === after.queue ? undefined : 'queue'
+}
+
 /** A worker may change the jobs of its functions in its queues, and nothing else. */
 function checkRegister(
-  { queues, scopes }: Credential,
+  { queues, permissions }: Credential,
   job: FunctionJob,
   present: JobRecord | undefined,
   definition: JobDefinition,
@@ -199,7 +234,7 @@ function checkRegister(
       errors: [{ pointer: `/jobs/${index}/name`, message }],
     })
   }
-  if (queues === null || scopes.includes('admin')) return
+  if (queues === null || permissions.has('job.write')) return
   const outside = [present?.definition.queue, definition.queue].find(
     (queue) => queue !== undefined && !queues.includes(queue),
   )

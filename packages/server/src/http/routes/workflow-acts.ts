@@ -61,7 +61,7 @@ async function act(
     tasks: actedTasks(acted),
     moved: movedView(acted.moved),
   }
-  return { body, version: run.revision }
+  return { body, version: run.revision, audited: { subjectName: run.workflowName } }
 }
 
 async function stored(tx: CatalogTx, id: string) {

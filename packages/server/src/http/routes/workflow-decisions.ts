@@ -2,7 +2,7 @@
  * Endpoints by which tasks that wait are told something. An approval ends its task there and then; a signal
  * is kept, and the resolver ends what waits for it. Both tell the resolver by an event, and by a hint.
  */
-import type { WorkflowDefinition, WorkflowDecision, WorkflowTask } from '@belfry/contract'
+import type { WorkflowDefinition, WorkflowTask } from '@belfry/contract'
 import { BelfryError, nearest } from '@belfry/contract'
 import { unpackStates } from '../../domain/workflow/stored-states.ts'
 import { isEnded } from '../../domain/workflow/progress.ts'
@@ -10,7 +10,7 @@ import { tasksOf } from '../../engine/catalog/workflow-editor.ts'
 import type { CatalogTx } from '../../ports/catalog.ts'
 import type { SaidBy } from '../../ports/task-waits.ts'
 import type { WorkflowRunRecord } from '../../ports/workflows.ts'
-import type { Effect, Endpoints } from '../endpoint.ts'
+import type { Answer, Effect, Endpoints } from '../endpoint.ts'
 import { checkIfMatch } from '../etag.ts'
 import { noSuch } from '../missing.ts'
 import { pageById } from '../page.ts'
@@ -43,17 +43,17 @@ export const workflowDecisionEndpoints: DecisionEndpoints = {
   workflowRunApprove: {
     as: 'tenant',
     async answer({ tx, params, body, credential, ifMatch, after }) {
-      const decision = await decide(tx, params.id, { ...body, ifMatch }, true, credential.keyId)
+      const decided = await decide(tx, params.id, { ...body, ifMatch }, true, credential.keyId)
       after(hint)
-      return { body: decision }
+      return decided
     },
   },
   workflowRunReject: {
     as: 'tenant',
     async answer({ tx, params, body, credential, ifMatch, after }) {
-      const decision = await decide(tx, params.id, { ...body, ifMatch }, false, credential.keyId)
+      const decided = await decide(tx, params.id, { ...body, ifMatch }, false, credential.keyId)
       after(hint)
-      return { body: decision }
+      return decided
     },
   },
   workflowRunSignal: {
@@ -93,7 +93,7 @@ async function decide(
   asked: Asked & { readonly ifMatch: string | undefined },
   approved: boolean,
   keyId: string,
-): Promise<WorkflowDecision> {
+): Promise<Answer<'workflowRunApprove' | 'workflowRunReject'>> {
   const { run, definition } = await openRun(tx, id, asked.ifMatch)
   const task = approvalTask(definition, asked)
   const by = await saidBy(tx, keyId)
@@ -101,7 +101,8 @@ async function decide(
   const decision = { workflowRunId: id, task, item, approved, by, reason: asked.reason ?? null }
   const state = await tx.workflows.waits.decide(decision)
   if (state === undefined) throw await notWaiting(tx, run, task, asked)
-  return { workflowRunId: id, task: asked.task, item, state }
+  const body = { workflowRunId: id, task: asked.task, item, state }
+  return { body, audited: { subjectName: run.workflowName } }
 }
 
 /** The number of a task that waits for an approval. Throws where there is none, or it is of another kind. */

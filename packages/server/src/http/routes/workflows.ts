@@ -22,9 +22,11 @@ import type { CatalogTx } from '../../ports/catalog.ts'
 import type { NewWorkflowVersion, WorkflowRecord } from '../../ports/workflows.ts'
 import { readCursor, readNumber } from '../cursor.ts'
 import type { Endpoints, Tools } from '../endpoint.ts'
+import { checkContainer } from '../check-container.ts'
 import { checkIfMatch } from '../etag.ts'
 import { noSuch } from '../missing.ts'
 import { cut, pageById } from '../page.ts'
+import { checkSecrets } from '../named-secrets.ts'
 import { withoutMasks } from '../secret-headers.ts'
 import { workflowSummaryView, workflowVersionView, workflowView } from '../workflow-views.ts'
 
@@ -119,7 +121,7 @@ export const workflowEndpoints: WorkflowEndpoints = {
         throw new BelfryError('in_use', message)
       }
       await tx.workflows.remove(workflow.id)
-      return { body: undefined }
+      return { body: undefined, audited: { subjectName: workflow.name } }
     },
   },
 }
@@ -167,6 +169,11 @@ async function newVersion(
   const workflows = await tx.workflows.holdWorkflows(subs)
   if (workflows.size < subs.length)
     checkWorkflows(definition, workflows, await tx.workflows.names(mostSuggested))
+  for (const { task, pointer } of tasksOf(definition)) {
+    if (task.handler === undefined) continue
+    await checkSecrets(tx, task.handler, `${pointer}/handler`)
+    await checkContainer(tx, tools, task.handler, `${pointer}/handler`)
+  }
   const nowMs = await tx.nowMs()
   const own = ownJobs(name, definition, jobs).map((job) => ({ ...job, newId: tools.ids.uuidv7(nowMs) }))
   const kept = await tx.workflows.keepOwnJobs(id, own)

@@ -7,7 +7,7 @@ import { nameSchema, scopes as knownScopes } from '@belfry/contract'
 import { BelfryError } from '@belfry/contract'
 import type { KeyMint } from '../../ports/credentials.ts'
 import type { Ids } from '../../ports/ids.ts'
-import type { TenantRecord } from '../../ports/catalog.ts'
+import type { TenantRecord } from '../../ports/tenants.ts'
 import type { Database, Transaction } from '../database.ts'
 import { ensureTenant, findTenantByName } from '../statements/access.ts'
 import { readNow } from '../statements/idempotency.ts'
@@ -46,6 +46,7 @@ export async function bootstrapTenant(
     const key = await insertKeyOf(tx, tenant.id, {
       id: ids.uuidv7(nowMs),
       name: options.keyName,
+      owner: null,
       prefix: minted.prefix,
       secretHash: minted.secretHash,
       scopes: options.scopes,

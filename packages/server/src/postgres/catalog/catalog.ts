@@ -7,7 +7,9 @@ import type { CalendarShelf } from '../../ports/calendars.ts'
 import type { Access, Catalog, CatalogTx, CommonTx, PlatformTx } from '../../ports/catalog.ts'
 import type { Database, Transaction } from '../database.ts'
 import type { ReadReplica } from '../read-replica.ts'
+import { findExternalId } from '../statements/external-ids.ts'
 import { readNow } from '../statements/idempotency.ts'
+import { createAuditReader, createAuditTrail } from './audit-store.ts'
 import { createBackfillStore } from './backfill-store.ts'
 import { createCalendarStore } from './calendar-store.ts'
 import { createCancelStore } from './cancel-store.ts'
@@ -18,10 +20,16 @@ import { createIdempotencyStore } from './idempotency-store.ts'
 import { createJobStore } from './job-store.ts'
 import { createKeyStore } from './key-store.ts'
 import { createLimitStore } from './limit-store.ts'
+import { createOwnContainerPolicy, createTenantContainerPolicies } from './container-policy-store.ts'
+import { createQuotaStore, createTenantQuotas } from './quota-store.ts'
+import { createMemberStore, createPersonSessionStore } from './member-store.ts'
+import { createPeopleStore } from './people-store.ts'
 import { createReplanList, createReplanRequests } from './replan-catalog.ts'
 import { createRunCatalog } from './run-catalog.ts'
 import { createRunIntake } from './run-intake.ts'
 import { createScheduleStore } from './schedule-store.ts'
+import { createSecretStore, createTenantKeyList, createTenantKeyStore } from './secret-store.ts'
+import { createServiceAccountStore } from './service-account-store.ts'
 import { createTenantStore } from './tenant-store.ts'
 import { createTransact } from './transact.ts'
 import { msOf, only } from './values.ts'
@@ -54,14 +62,23 @@ export function createPostgresCatalog(options: {
           cancels: createCancelStore(tx),
           deadLetters: createDeadLetterStore(tx),
           keys: createKeyStore(tx, access.tenantId),
+          members: createMemberStore(tx, access.tenantId),
+          personSessions: createPersonSessionStore(tx),
+          serviceAccounts: createServiceAccountStore(tx),
           backfills: createBackfillStore(tx, access.tenantId),
           calendars: createCalendarStore(tx, shelf),
           limits: createLimitStore(tx, access.tenantId),
+          containerPolicy: createOwnContainerPolicy(tx),
+          quotas: createQuotaStore(tx),
           explanations: createExplanationStore(tx),
           replans: createReplanRequests(tx),
+          secrets: createSecretStore(tx),
+          tenantKey: createTenantKeyStore(tx),
           workers: createWorkerCatalog(tx),
           demand: createOwnDemand(tx),
+          externalId: async () => only(await tx.query(findExternalId, [])).external_id,
           workflows: createWorkflowStore(tx, access.tenantId),
+          auditLog: createAuditReader(tx, access.tenantId),
         }
         return work(catalog)
       }),
@@ -70,8 +87,12 @@ export function createPostgresCatalog(options: {
         const platform: PlatformTx = {
           ...common(tx, access),
           tenants: createTenantStore(tx),
+          people: createPeopleStore(tx),
+          containerPolicies: createTenantContainerPolicies(tx),
+          quotas: createTenantQuotas(tx),
           replans: createReplanList(tx),
           cluster: createClusterStore(tx),
+          tenantKeys: createTenantKeyList(tx),
         }
         return work(platform)
       }),
@@ -86,5 +107,6 @@ function common(tx: Transaction, access: Access): CommonTx {
       return now
     },
     idempotency: createIdempotencyStore(tx, access.tenantId),
+    audit: createAuditTrail(tx, access),
   }
 }

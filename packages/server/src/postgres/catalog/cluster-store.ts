@@ -2,7 +2,7 @@
  * The installation as the platform sees it, and what queues need of workers, on Postgres
  * (ports/cluster.ts).
  */
-import { handlerKinds } from '@belfry/contract'
+import { sharedRoutes } from '../../domain/route.ts'
 import type { ClusterStore, DemandRecord, NodeRecord, OwnDemand } from '../../ports/cluster.ts'
 import type { Transaction } from '../database.ts'
 import { listNodes, listShards, type NodeRow, readLag } from '../statements/cluster.ts'
@@ -17,7 +17,6 @@ import { only } from './values.ts'
 const mostNodes = 1_000
 /** Less than this of an attempt is left of what ended long ago: it says nothing any more. */
 const leastAttempts = 0.01
-const serverRoutes = handlerKinds.filter((kind) => kind !== 'function')
 
 export function createClusterStore(tx: Transaction): ClusterStore {
   return {
@@ -41,7 +40,7 @@ export function createClusterStore(tx: Transaction): ClusterStore {
         lag: { timersMs, delayedMs },
       }
     },
-    serverDemand: async (queue) => demandRecord(only(await tx.query(allServerDemand, [queue, serverRoutes]))),
+    serverDemand: async (queue) => demandRecord(only(await tx.query(allServerDemand, [queue, sharedRoutes]))),
   }
 }
 

@@ -8,7 +8,7 @@ import type { JobRecord, JobStore, JobSummaryRecord } from '../../ports/catalog.
 import type { Transaction } from '../database.ts'
 import type { JobRow } from '../statements/jobs.ts'
 import * as statements from '../statements/jobs.ts'
-import { storedDefinition } from './stored-definition.ts'
+import { definitionText, storedDefinition } from './stored-definition.ts'
 import { pauseRecord } from './limit-records.ts'
 import { lastId, msOf, only, refusingTaken } from './values.ts'
 
@@ -51,7 +51,7 @@ function columnsOf(tenantId: string, description: string, definition: JobDefinit
   const { handler, queue, priority, attemptTimeoutMs, runDeadlineMs, startWithinMs } = definition
   const route = routeOf(handler, tenantId)
   const limits = [attemptTimeoutMs, runDeadlineMs, startWithinMs] as const
-  return [description, route, queue, priority, ...limits, JSON.stringify(definition)] as const
+  return [description, route, queue, priority, ...limits, definitionText(definition)] as const
 }
 
 function jobRecord(row: JobRow): JobRecord {

@@ -5,6 +5,7 @@
 import { gateName, limitsOfGroup } from '../../domain/gate/group-limits.ts'
 import type { GroupStanding, Obstacle } from '../../domain/gate/holds.ts'
 import { obstacleOf } from '../../domain/gate/holds.ts'
+import { sharedRoutes } from '../../domain/route.ts'
 import type { HoldRecord, LimitStore, PoolFields, QueueRecord } from '../../ports/limits.ts'
 import type { Transaction } from '../database.ts'
 import { jobOf, readStanding, readTenantLimits } from '../gate/pass.ts'
@@ -56,7 +57,7 @@ export function createLimitStore(tx: Transaction, tenantId: string): LimitStore 
     queue: async (name) => queueRecord(only(await tx.query(views.findQueue, [name]))),
     async nextRuns(queue, limit) {
       const { ready } = only(await tx.query(views.findQueue, [queue]))
-      const rows = await tx.query(views.listNextRuns, [queue, limit, ready >= denseFrom])
+      const rows = await tx.query(views.listNextRuns, [queue, limit, ready >= denseFrom, sharedRoutes])
       return rows.map((row) => ({
         runId: row.run_id,
         job: row.job,

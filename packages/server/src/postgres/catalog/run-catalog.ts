@@ -14,6 +14,7 @@ import type {
   TriggerRule,
 } from '@belfry/contract'
 import { isTerminal, retryPolicySchema } from '@belfry/contract'
+import { parkedSession } from '../../domain/parked.ts'
 import { routeOf } from '../../domain/route.ts'
 import type { Gathering } from '../../domain/run-insight/gathering-words.ts'
 import type {
@@ -181,6 +182,7 @@ function summaryRecord(row: RunSummaryRow): RunSummaryRecord {
     queue: row.queue,
     priority: row.priority,
     delivery: row.delivery as JobDefinition['delivery'],
+    runAs: row.run_as,
     attempts: row.attempts,
     maxAttempts: row.max_attempts,
     createdAtMs: msOf(row.created_at),
@@ -216,7 +218,8 @@ function runRecord(row: RunRow): RunRecord {
       ? {
           number,
           startedAtMs: msOf(startedAt),
-          sessionId,
+          sessionId: workerOf(sessionId),
+          awaited: row.present_awaited,
           leaseEpoch: row.present_lease_epoch ?? 0,
           progress: row.present_progress as JsonValue,
         }
@@ -228,6 +231,7 @@ function attemptRecord(attempt: AttemptJson): AttemptRecord {
   const { startedAt, endedAt, retryAt, outcome, result, ...same } = attempt
   return {
     ...same,
+    sessionId: workerOf(same.sessionId),
     outcome: outcome as AttemptOutcome,
     result: result as JsonValue,
     startedAtMs: Date.parse(startedAt),
@@ -235,3 +239,6 @@ function attemptRecord(attempt: AttemptJson): AttemptRecord {
     retryAtMs: retryAt === null ? null : Date.parse(retryAt),
   }
 }
+
+/** Null: none held it, its target had taken it over. */
+const workerOf = (sessionId: string | null): string | null => (sessionId === parkedSession ? null : sessionId)

@@ -2,10 +2,10 @@
  * Tenants, as belfry_platform: the only place that makes keys for another tenant than the caller's. It sees
  * no table but tenants, keys and idempotency keys.
  */
-import type { TenantRecord, TenantStore } from '../../ports/catalog.ts'
+import type { TenantRecord, TenantStore } from '../../ports/tenants.ts'
 import type { Transaction } from '../database.ts'
 import type { TenantRow } from '../statements/access.ts'
-import { findTenantByName, insertTenant, listTenants } from '../statements/access.ts'
+import { findHands, findTenantByName, insertTenant, listTenants } from '../statements/access.ts'
 import { insertKeyOf } from './key-store.ts'
 import { lastId, msOf, only, refusingTaken } from './values.ts'
 
@@ -23,6 +23,10 @@ export function createTenantStore(tx: Transaction): TenantStore {
     async findByName(name) {
       const [row] = await tx.query(findTenantByName, [name])
       return row === undefined ? undefined : tenantRecord(row)
+    },
+    async handsOf(tenantId) {
+      const row = only(await tx.query(findHands, [tenantId]))
+      return { hasOwner: row.has_owner, hasAdminKey: row.has_admin_key }
     },
     insertKey: (tenantId, key) => insertKeyOf(tx, tenantId, key),
   }

@@ -18,7 +18,7 @@ import type { Transaction } from '../database.ts'
 import type { WorkflowRow, WorkflowSummaryRow } from '../statements/workflows.ts'
 import { pokeGatesOfWorkflow, setWorkflowConcurrency } from '../statements/workflow-gates.ts'
 import * as statements from '../statements/workflows.ts'
-import { storedDefinition } from './stored-definition.ts'
+import { definitionText, storedDefinition } from './stored-definition.ts'
 import { lastId, msOf, only } from './values.ts'
 import { createTaskWaitStore } from './task-wait-store.ts'
 import { createWorkflowActStore } from './workflow-act-store.ts'
@@ -153,7 +153,7 @@ async function keepOwnJobs(
     of(({ attemptTimeoutMs }) => attemptTimeoutMs),
     of(({ runDeadlineMs }) => runDeadlineMs),
     of(({ startWithinMs }) => startWithinMs),
-    of((definition) => JSON.stringify(definition)),
+    of(definitionText),
   ])
   const kept = await write.catch(raced)
   return new Map(kept.map(({ name, id, version }) => [name, { jobId: id, version }]))

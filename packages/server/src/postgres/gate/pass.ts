@@ -112,7 +112,8 @@ export async function readTenantLimits(tx: Transaction, tenantId: string): Promi
   const pools = (facts?.pools ?? []).map(([id, name, slots, rate, host]) => {
     return { id, name, slots, rate: rate as Rate | null, host }
   })
-  return { runLimit: facts?.run_limit ?? null, pools, pausedQueues: new Set(facts?.paused_queues) }
+  const { run_limit: runLimit = null, start_rate: startRate = null } = facts ?? {}
+  return { runLimit, startRate, pools, pausedQueues: new Set(facts?.paused_queues) }
 }
 
 /** Stored definitions were checked when they came. */

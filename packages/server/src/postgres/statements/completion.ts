@@ -44,13 +44,14 @@ export type EndColumns = [
   responses: readonly (string | null)[],
   responsesTruncated: readonly boolean[],
   results: readonly (string | null)[],
+  responseHeaders: readonly (string | null)[],
 ]
 
 const columns = `run_id, lease_epoch, outcome, run_state, reason, retry_delay_ms, count_as, started_ms,
-    ended_ms, error_code, error_message, http_status, response, response_truncated, result`
+    ended_ms, error_code, error_message, http_status, response, response_truncated, result, response_headers`
 const arrays = `$1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[],
     $8::float8[], $9::float8[], $10::text[], $11::text[], $12::smallint[], $13::text[], $14::boolean[],
-    $15::jsonb[]`
+    $15::jsonb[], $16::jsonb[]`
 
 const endAttempts = (source: string, sessionId: string): string => `
 WITH held AS MATERIALIZED (
@@ -78,11 +79,11 @@ WITH held AS MATERIALIZED (
 ), history AS (
   INSERT INTO belfry.attempt (run_id, number, tenant_id, lease_epoch, session_id, outcome, run_state, reason,
     started_at, ended_at, retry_at, error_code, error_message, http_status, response, response_truncated,
-    result)
+    result, response_headers)
   SELECT run_id, CASE WHEN outcome = 'expired' THEN 0 ELSE attempt END, tenant_id, lease_epoch, session_id,
     outcome, end_state, end_reason,
     to_timestamp(started_ms / 1000), to_timestamp(ended_ms / 1000), retry_at, error_code, error_message,
-    http_status, response, response_truncated, result
+    http_status, response, response_truncated, result, response_headers
   FROM verdict
 ), later AS (
   INSERT INTO belfry.delayed (run_id, tenant_id, job_id, job_version, due_at, shard, queue, handler, priority,
@@ -104,7 +105,7 @@ FROM (VALUES (1)) AS one (row) LEFT JOIN verdict ON true`
 /** Ends attempts of one session. */
 export const completeAttempts = statement<AppliedRow, [...EndColumns, sessionId: string]>(
   'belfry_complete_attempts',
-  endAttempts(`unnest(${arrays}) AS ending (${columns})`, '$16::uuid'),
+  endAttempts(`unnest(${arrays}) AS ending (${columns})`, '$17::uuid'),
   byIndex,
 )
 
@@ -112,7 +113,7 @@ export const completeAttempts = statement<AppliedRow, [...EndColumns, sessionId:
 export const rescueAttempts = statement<AppliedRow, [...EndColumns, sessionIds: readonly string[]]>(
   'belfry_rescue_attempts',
   endAttempts(
-    `unnest(${arrays}, $16::uuid[]) AS ending (${columns}, lost_session_id)`,
+    `unnest(${arrays}, $17::uuid[]) AS ending (${columns}, lost_session_id)`,
     'ending.lost_session_id',
   ),
   byIndex,

@@ -32,7 +32,8 @@ export const refreshLimited = statement<unknown>(
   'gate_refresh_limited',
   `
 WITH facts AS MATERIALIZED (
-  SELECT coalesce((SELECT run_limit FROM belfry.tenant WHERE id = belfry.tenant_id()) IS NOT NULL
+  SELECT coalesce((SELECT coalesce(run_limit, run_cap, start_rate) FROM belfry.tenant
+                   WHERE id = belfry.tenant_id()) IS NOT NULL
            OR EXISTS (SELECT FROM belfry.queue_pause WHERE tenant_id = belfry.tenant_id()),
            false) AS all_jobs,
          ARRAY(SELECT host FROM belfry.pool
@@ -76,7 +77,7 @@ export const resumeQueue = statement<unknown, [queue: string]>(
 export const readTenantLimit = statement<{ readonly run_limit: number | null; readonly used: number }>(
   'gate_read_tenant_limit',
   `
-SELECT t.run_limit, (
+SELECT least(t.run_limit, t.run_cap) AS run_limit, (
   SELECT count(*)::int FROM belfry.slot AS s
   WHERE s.tenant_id = t.id AND s.limit_key = 'tenant' AND NOT s.freed
 ) AS used

@@ -247,6 +247,7 @@ export const listJobFacts = statement<JobFactsRow, [tenantId: string, jobIds: re
 
 export type TenantFactsRow = {
   readonly run_limit: number | null
+  readonly start_rate: number | null
   /** [id, name, slots, rate, host] */
   readonly pools: readonly (readonly [string, string, number | null, unknown, string | null])[]
   readonly paused_queues: readonly string[]
@@ -256,7 +257,7 @@ export type TenantFactsRow = {
 export const readTenantFacts = statement<TenantFactsRow, [tenantId: string]>(
   'gate_read_tenant',
   `
-SELECT t.run_limit,
+SELECT least(t.run_limit, t.run_cap) AS run_limit, t.start_rate,
        (SELECT coalesce(json_agg(json_build_array(p.id, p.name, p.slots, p.rate, p.host) ORDER BY p.id), '[]')
         FROM belfry.pool AS p WHERE p.tenant_id = t.id) AS pools,
        (SELECT coalesce(json_agg(p.queue), '[]') FROM belfry.queue_pause AS p WHERE p.tenant_id = t.id)

@@ -4,6 +4,7 @@
  * every count is bounded and follows an index.
  */
 import { byIndex, statement } from '../statement.ts'
+import { parked } from './callbacks.ts'
 import { heldRuns, unheld } from './held.ts'
 import { fading } from './nodes.ts'
 import { functionRoutes } from './queue-view.ts'
@@ -27,8 +28,9 @@ export type DemandRow = {
 /** `waiting`: instants since when runs wait. `running`: whose the held runs are. `capacity`: of workers. */
 const demand = (kind: string, waiting: string, running: string, capacity: string): string => `
 WITH held AS MATERIALIZED (
-  SELECT claimed_at FROM ${heldRuns('run_id, queue, handler, claimed_at')} AS its
-  WHERE its.queue = $1 AND ${running} LIMIT ${most}
+  SELECT claimed_at FROM ${heldRuns('run_id, queue, handler, claimed_at, session_id')} AS its
+  -- what a target took over needs no worker
+  WHERE its.queue = $1 AND its.session_id <> ${parked} AND ${running} LIMIT ${most}
 )
 SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
        waits.count AS backlog, waits.age_ms AS oldest_age_ms,

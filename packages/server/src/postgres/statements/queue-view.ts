@@ -1,8 +1,8 @@
 /**
  * Queues as the runs of one tenant stand in them, and what holds a run: for people who look, so every count
  * and list is bounded. Functions of a tenant have routes of their own, along which the claim index is in the
- * order of tags; what servers execute shares one route with all tenants, so of few runs of a tenant all are
- * read and sorted, and of many (`dense`) the index is walked, where they are soon met.
+ * order of tags; what servers execute shares a route for each kind with all tenants, so of few runs of a
+ * tenant all are read and sorted, and of many (`dense`) the index is walked, where they are soon met.
  */
 import { byIndex, statement } from '../statement.ts'
 import { heldRuns, unheld } from './held.ts'
@@ -114,7 +114,10 @@ export type QueuedRunRow = {
 }
 
 /** The next runs of a queue, by tag. */
-export const listNextRuns = statement<QueuedRunRow, [queue: string, limit: number, dense: boolean]>(
+export const listNextRuns = statement<
+  QueuedRunRow,
+  [queue: string, limit: number, dense: boolean, serverRoutes: readonly string[]]
+>(
   'queue_next_runs',
   `
 WITH few AS MATERIALIZED (
@@ -127,10 +130,14 @@ WITH few AS MATERIALIZED (
     (SELECT r.run_id, r.job_id, r.priority, r.tag, r.available_at, false AS own FROM few
      CROSS JOIN LATERAL (SELECT * FROM belfry.ready WHERE ready.run_id = few.run_id OFFSET 0) AS r)
     UNION ALL
-    (SELECT r.run_id, r.job_id, r.priority, r.tag, r.available_at, false FROM belfry.ready AS r
-     WHERE $3::boolean AND r.queue = $1 AND r.handler = 'http' AND ${unheld('r')} AND r.gate IS NULL
-       AND r.tenant_id = belfry.tenant_id()
-     ORDER BY r.tag, r.run_id LIMIT $2)
+    SELECT theirs.run_id, theirs.job_id, theirs.priority, theirs.tag, theirs.available_at, false
+    FROM unnest($4::text[]) AS kind (handler)
+    CROSS JOIN LATERAL (
+      SELECT r.* FROM belfry.ready AS r
+      WHERE $3::boolean AND r.queue = $1 AND r.handler = kind.handler AND ${unheld('r')} AND r.gate IS NULL
+        AND r.tenant_id = belfry.tenant_id()
+      ORDER BY r.tag, r.run_id LIMIT $2
+    ) AS theirs
     UNION ALL
     SELECT own.run_id, own.job_id, own.priority, own.tag, own.available_at, true
     FROM (${functionRoutes}) AS route

@@ -1,12 +1,23 @@
 /**
- * What the rescuer reads, of what is settled: runs that a session holds on paper only, past their
- * deadline, or long after their cancel was asked for. The filter stands in SQL and the order is that of
- * `ready_held`, so healthy runs, however many sort first, take no place in a page.
+ * What the rescuer reads, of what is settled: runs that a session holds on paper only, past their deadline,
+ * or long after their cancel was asked for. Parked runs have no session and are not lost. The filter stands
+ * in SQL and the order is that of `ready_held`, so healthy runs, however many sort first, take no place in a
+ * page.
  */
 import { byIndex, statement } from '../statement.ts'
+import { parked } from './callbacks.ts'
 
-/** A worker has this long to hear of a cancel, signal its handler, and leave it behind after its grace. */
+/**
+ * A worker has this long to hear of a cancel, signal its handler, and leave it behind after its grace; a
+ * target that sends heartbeats, to hear of it and to report the end.
+ */
 const cancelPatienceSeconds = 60
+
+/** A target that sends heartbeats is told by the next one; to any other nobody can say it. */
+const hearsOfCancel = (run: string): string => `EXISTS (
+        SELECT FROM belfry.callback AS c
+        WHERE c.tenant_id = ${run}.tenant_id AND c.run_id = ${run}.run_id
+          AND c.lease_epoch = ${run}.lease_epoch AND c.heartbeat_ms IS NOT NULL)`
 
 export type StuckRow = {
   readonly now_ms: number
@@ -23,6 +34,7 @@ export type StuckRow = {
   readonly claimed_at_ms: number
   readonly run_deadline_ms: number | null
   readonly cause: 'session_lost' | 'deadline' | 'cancel_ignored'
+  readonly report_by_ms: number | null
   readonly definition: unknown
   readonly cancel_requested: boolean
 }
@@ -101,17 +113,20 @@ SELECT (extract(epoch FROM belfry.now()) * 1000)::float8 AS now_ms,
        stuck.crash_count, stuck.failure_count,
        (extract(epoch FROM stuck.claimed_at) * 1000)::float8 AS claimed_at_ms,
        (extract(epoch FROM stuck.run_deadline) * 1000)::float8 AS run_deadline_ms,
-       stuck.cause, stuck.cancel_requested_at IS NOT NULL AS cancel_requested, written.definition
+       stuck.cause, stuck.cancel_requested_at IS NOT NULL AS cancel_requested, written.definition,
+       awaited.report_by_ms
 FROM (VALUES (1)) AS one (row)
 LEFT JOIN (
-  SELECT held.*, CASE WHEN session.id IS NULL THEN 'session_lost'
+  SELECT held.*, CASE WHEN session.id IS NULL AND held.settled_by <> ${parked} THEN 'session_lost'
     WHEN held.deadline <= belfry.now() THEN 'deadline' ELSE 'cancel_ignored' END AS cause
   FROM belfry.ready AS held
   LEFT JOIN belfry.session ON session.id = held.settled_by
   WHERE held.settled_by IS NOT NULL AND held.session_id = held.settled_by
     AND (held.settled_by, held.run_id) > ($1::uuid, $2::uuid)
-    AND (session.id IS NULL OR held.deadline <= belfry.now()
-      OR held.cancel_requested_at <= belfry.now() - interval '${cancelPatienceSeconds} seconds')
+    AND (session.id IS NULL AND held.settled_by <> ${parked} OR held.deadline <= belfry.now()
+      OR held.cancel_requested_at <= belfry.now() - interval '${cancelPatienceSeconds} seconds'
+      OR held.settled_by = ${parked} AND held.cancel_requested_at IS NOT NULL
+        AND NOT ${hearsOfCancel('held')})
   ORDER BY held.settled_by, held.run_id
   LIMIT $3
 ) AS stuck ON true
@@ -122,6 +137,13 @@ LEFT JOIN LATERAL (
     AND job_version.version = stuck.job_version
   OFFSET 0
 ) AS written ON true
+LEFT JOIN LATERAL (
+  SELECT (extract(epoch FROM c.report_by) * 1000)::float8 AS report_by_ms
+  FROM belfry.callback AS c
+  WHERE stuck.settled_by = ${parked} AND c.tenant_id = stuck.tenant_id AND c.run_id = stuck.run_id
+    AND c.lease_epoch = stuck.lease_epoch
+  OFFSET 0
+) AS awaited ON true
 ORDER BY stuck.session_id, stuck.run_id`,
   byIndex,
 )

@@ -4,6 +4,7 @@
  * sees it in between.
  */
 import { byIndex, statement } from '../statement.ts'
+import { type AwaitedJson, awaitedOf } from './callbacks.ts'
 import { inputOfGathered } from './gatherings.ts'
 import { heldRuns, unheld } from './held.ts'
 
@@ -75,6 +76,7 @@ export type RunSummaryRow = {
   queue: string
   priority: number
   delivery: string
+  run_as: string | null
   attempts: number
   max_attempts: number
   created_at: Date
@@ -90,6 +92,7 @@ export type RunSummaryRow = {
 const columns = `
   r.id, r.job_id, j.name AS job_name, r.job_version, r.schedule_id, r.scheduled_for, r.source, derived.state,
   past.reason, r.queue, r.priority, v.definition ->> 'delivery' AS delivery,
+  v.definition ->> 'runAs' AS run_as,
   coalesce(q.attempt, d.attempt, past.last_number, 0) AS attempts,
   (v.definition #>> '{retry,maxAttempts}')::integer AS max_attempts,
   r.created_at, CASE WHEN d.gathers IS NULL THEN r.due_at ELSE d.due_at END AS due_at,
@@ -140,6 +143,7 @@ export type AttemptJson = {
   httpStatus: number | null
   response: string | null
   responseTruncated: boolean
+  responseHeaders: Record<string, string> | null
   result: unknown
   retryAt: string | null
   sessionId: string | null
@@ -167,6 +171,7 @@ export type RunRow = RunSummaryRow & {
   present_session_id: string | null
   present_lease_epoch: number | null
   present_progress: unknown
+  present_awaited: AwaitedJson | null
 }
 
 /**
@@ -188,12 +193,13 @@ SELECT ${columns}, whole.input IS NOT NULL AS has_input, whole.input,
   CASE WHEN q.session_id IS NOT NULL THEN q.attempt END AS present_number,
   q.claimed_at AS present_started_at, q.session_id AS present_session_id,
   q.lease_epoch AS present_lease_epoch, q.progress AS present_progress,
+  ${awaitedOf('r.tenant_id', 'q')} AS present_awaited,
   (SELECT count(*) FROM belfry.attempt WHERE run_id = r.id) AS attempts_ended,
   (SELECT coalesce(jsonb_agg(jsonb_build_object(
      'number', a.number, 'outcome', a.outcome, 'startedAt', a.started_at, 'endedAt', a.ended_at,
      'errorCode', a.error_code, 'errorMessage', a.error_message, 'httpStatus', a.http_status,
-     'response', a.response, 'responseTruncated', a.response_truncated, 'result', a.result,
-     'retryAt', a.retry_at,
+     'response', a.response, 'responseTruncated', a.response_truncated,
+     'responseHeaders', a.response_headers, 'result', a.result, 'retryAt', a.retry_at,
      'sessionId', a.session_id, 'leaseEpoch', a.lease_epoch) ORDER BY a.number = 0 DESC, a.number DESC), '[]')
    FROM (
      SELECT * FROM belfry.attempt

@@ -27,7 +27,8 @@ export const moveNow = {
   rollBack: 'ROLLBACK',
   lock: [
     "SET LOCAL lock_timeout = '200ms'",
-    'LOCK TABLE belfry.ready, belfry.session, belfry.scheduler_node, belfry.shard_term IN EXCLUSIVE MODE',
+    'LOCK TABLE belfry.ready, belfry.callback, belfry.session, belfry.scheduler_node, belfry.shard_term ' +
+      'IN EXCLUSIVE MODE',
   ],
   move: `
 WITH moved AS (
@@ -41,6 +42,9 @@ WITH moved AS (
   UPDATE belfry.scheduler_node SET expires_at = expires_at + span FROM step WHERE expires_at > belfry.now()
 ), terms AS (
   UPDATE belfry.shard_term SET expires_at = expires_at + span FROM step WHERE expires_at > belfry.now()
+), callbacks AS (
+  UPDATE belfry.callback SET due_at = due_at + span, report_by = report_by + span FROM step
+  WHERE due_at > belfry.now()
 )
 UPDATE belfry.ready SET deadline = deadline + span FROM step WHERE session_id IS NOT NULL`,
 } as const

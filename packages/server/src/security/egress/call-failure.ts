@@ -5,11 +5,13 @@
  */
 import type { EgressError, EgressErrorCode, EgressResponse } from '../../ports/egress.ts'
 import { ConnectError, systemCode } from './connect-error.ts'
+import { wireShare } from './wire-limit.ts'
 
 /** Trying the same call again would end the same way. */
 const permanent: ReadonlySet<EgressErrorCode> = new Set([
   'target_denied',
   'invalid_request',
+  'client_certificate_invalid',
   'headers_too_large',
   'response_too_large',
 ])
@@ -22,7 +24,9 @@ export function egressError(code: EgressErrorCode, message: string, response?: E
 export interface CallPlace {
   /** `host:port` of the target. */
   readonly place: string
+  readonly isTls: boolean
   readonly maxHeaderBytes: number
+  readonly maxResponseBytes: number
 }
 
 /** The client's parser gives no code; its name, and two texts of its own, are all that tells these apart. */
@@ -33,13 +37,17 @@ function isProtocolError(error: unknown): boolean {
 
 function classified(
   error: unknown,
-  { place, maxHeaderBytes }: CallPlace,
+  { place, isTls, maxHeaderBytes, maxResponseBytes }: CallPlace,
 ): readonly [EgressErrorCode, string] {
   const code = systemCode(error)
   switch (code) {
     case 'UND_ERR_HEADERS_OVERFLOW': {
       const limit = `more than ${maxHeaderBytes} bytes of response headers`
       return ['headers_too_large', `${place} sent ${limit}; send fewer or shorter ones`]
+    }
+    case 'EGRESS_WIRE_LIMIT': {
+      const limit = `${wireShare} times what a response body may have (${maxResponseBytes} bytes)`
+      return ['response_too_large', `${place} sent more than ${limit}, all framing counted`]
     }
     case 'UND_ERR_INVALID_ARG':
     case 'UND_ERR_NOT_SUPPORTED':
@@ -58,7 +66,10 @@ function classified(
   }
   if (isProtocolError(error))
     return ['invalid_response', `${place} did not answer with a valid HTTP response`]
-  return ['connection_reset', `${place} closed the connection before its response was complete`]
+  const closed = `${place} closed the connection before its response was complete`
+  // with TLS 1.3 a client certificate is judged after the handshake, and this is all that is seen of it
+  const hint = '; if it asks for client certificates, give the job one that it knows (tls)'
+  return ['connection_reset', isTls ? closed + hint : closed]
 }
 
 /** Turns whatever a call threw into an EgressError. */

@@ -8,20 +8,25 @@
  *   4. one deadline covers 1 to 3 and the TLS handshake
  */
 import { isIP, type Socket } from 'node:net'
+import type { SecureContext } from 'node:tls'
 import type { buildConnector } from 'undici'
 import { type EgressPolicy, judgeConnect } from '../../domain/egress/egress-policy.ts'
 import type { Clock } from '../../ports/clock.ts'
 import { ConnectError, dnsFailure } from './connect-error.ts'
 import type { Dial, ResolvedAddress } from './dial.ts'
 import type { Resolver } from './lookups.ts'
+import { limitWire } from './wire-limit.ts'
 
 export interface ConnectorOptions {
-  readonly policy: EgressPolicy
+  /** `none`: the operator says whom to call. */
+  readonly rules: EgressPolicy | 'none'
   readonly clock: Clock
   readonly resolve: Resolver
   readonly dial: Dial
   readonly connectTimeoutMs: number
-  readonly authorities: readonly string[] | undefined
+  readonly secureContext: SecureContext | undefined
+  /** What one call may receive in all, see wire-limit.ts. */
+  readonly maxWireBytes: number
 }
 
 export interface Connector {
@@ -58,20 +63,16 @@ async function open(
   done: (error: Error | null, socket: Socket | null) => void,
   attempt: Attempt,
 ): Promise<void> {
-  const { policy, resolve, dial, authorities } = options
+  const { rules, resolve, dial, secureContext } = options
   try {
     const { host, port } = target
     const addresses = await resolveHost(host, resolve, attempt.over)
     if (attempt.over.aborted) return
-    const refusal = judgeConnect(
-      host,
-      port,
-      addresses.map(({ address }) => address),
-      policy,
-    )
+    const plain = addresses.map(({ address }) => address)
+    const refusal = rules === 'none' ? undefined : judgeConnect(host, port, plain, rules)
     if (refusal !== undefined) throw new ConnectError('target_denied', `the target ${refusal}`)
     const protocol = target.protocol === 'https:' ? 'https:' : 'http:'
-    attempt.opened(dial({ protocol, host, port, addresses, authorities }, done))
+    attempt.opened(dial({ protocol, host, port, addresses, secureContext }, done))
   } catch (error) {
     done(error instanceof Error ? error : new Error('the connection failed'), null)
   }
@@ -96,6 +97,7 @@ export function createConnector(options: ConnectorOptions): Connector {
         timer.cancel()
         cancels.delete(cancel)
         if (ready !== null) {
+          limitWire(ready, options.maxWireBytes)
           callback(null, ready)
           return
         }

@@ -3,7 +3,7 @@
  * resolver hook answers with that very list (there is no second lookup), and a literal host is the list.
  */
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import { connect as connectTls, type SecureContext } from 'node:tls'
 import { connectFailure, tlsFailure } from './connect-error.ts'
 
 export interface ResolvedAddress {
@@ -18,8 +18,8 @@ export interface DialTarget {
   readonly port: number
   /** Checked; at least one. */
   readonly addresses: readonly ResolvedAddress[]
-  /** Trusted in addition to the system's certificate authorities, PEM. */
-  readonly authorities: readonly string[] | undefined
+  /** Client certificate and trusted authorities; undefined: none, and those of the system. */
+  readonly secureContext: SecureContext | undefined
 }
 
 export type DialCallback = (error: Error | null, socket: Socket | null) => void
@@ -69,11 +69,11 @@ export const dial: Dial = (target, done) => {
   return socket
 }
 
-function tlsOptions({ host, authorities }: DialTarget) {
+function tlsOptions({ host, secureContext }: DialTarget) {
   return {
     // A literal address has no server name to send; its certificate is checked against the address.
     ...(isIP(host) === 0 ? { servername: host } : {}),
-    ...(authorities === undefined ? {} : { ca: [...authorities] }),
+    ...(secureContext === undefined ? {} : { secureContext }),
     ALPNProtocols: ['http/1.1'],
     minVersion: 'TLSv1.2',
     rejectUnauthorized: true,

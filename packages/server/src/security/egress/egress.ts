@@ -5,9 +5,8 @@
  * connect. The caller's signal bounds the whole call, also while a body drips.
  */
 import { lookup } from 'node:dns/promises'
-import { getCACertificates } from 'node:tls'
 import { BelfryError } from '@belfry/contract'
-import { Agent, type Dispatcher } from 'undici'
+import type { Agent, Dispatcher } from 'undici'
 import {
   type EgressPolicy,
   type EgressRanges,
@@ -16,10 +15,16 @@ import {
 } from '../../domain/egress/egress-policy.ts'
 import { headerFaults } from '../../domain/egress/header-rules.ts'
 import type { Clock } from '../../ports/clock.ts'
-import type { EgressAgent, EgressOutcome, EgressRequest, EgressResponse } from '../../ports/egress.ts'
+import type {
+  EgressAgent,
+  EgressError,
+  EgressOutcome,
+  EgressRequest,
+  EgressResponse,
+} from '../../ports/egress.ts'
+import { type AgentLimits, type Agents, createAgents } from './agents.ts'
 import { callFailure, type CallPlace, egressError } from './call-failure.ts'
 import { type Capture, createCapture } from './capture.ts'
-import { createConnector } from './connector.ts'
 import { type Dial, dial } from './dial.ts'
 import { createLookups, lookupThreads, type Resolver } from './lookups.ts'
 
@@ -43,15 +48,10 @@ export interface EgressOptions extends EgressRanges {
   readonly extraAuthorities?: readonly string[]
 }
 
-interface Limits {
-  readonly connectTimeoutMs: number
-  readonly connectionsPerOrigin: number
-  readonly idleTimeoutMs: number
-  readonly maxHeaderBytes: number
-  readonly maxResponseBytes: number
-}
+/** Interim responses (1xx) of one call. */
+const maxInterim = 32
 
-const defaults: Limits = {
+const defaults: AgentLimits = {
   connectTimeoutMs: 10_000,
   connectionsPerOrigin: 256,
   idleTimeoutMs: 2_000,
@@ -59,7 +59,7 @@ const defaults: Limits = {
   maxResponseBytes: 16 * 1024 * 1024,
 }
 
-function systemResolver(clock: Clock): Resolver {
+export function systemResolver(clock: Clock): Resolver {
   const atOnce = lookupThreads(process.env)
   return createLookups({ lookup: (host) => lookup(host, { all: true }), clock, atOnce })
 }
@@ -92,17 +92,17 @@ function responseOf(head: Dispatcher.ResponseData, capture: Capture): EgressResp
 }
 
 interface Client {
-  readonly agent: Agent
+  readonly agents: Agents
   readonly policy: EgressPolicy
-  readonly limits: Limits
+  readonly limits: AgentLimits
 }
 
 async function receive(
   head: Dispatcher.ResponseData,
   request: EgressRequest,
   place: CallPlace,
-  limitBytes: number,
 ): Promise<EgressOutcome> {
+  const limitBytes = place.maxResponseBytes
   const capture = createCapture(request.keepBytes, limitBytes)
   try {
     const whole = await capture.read(head.body)
@@ -116,14 +116,41 @@ async function receive(
   }
 }
 
-async function send({ agent, policy, limits }: Client, request: EgressRequest): Promise<EgressOutcome> {
-  const refusal = judgeUrl(request.url, policy)
-  if (refusal !== undefined) {
-    return { ok: false, error: egressError('target_denied', `the target ${refusal.message}`) }
+/** The operator's own settings are held to the form of a URL alone. */
+function refusalOf({ url, byOperator }: EgressRequest, policy: EgressPolicy): EgressError | undefined {
+  const known = byOperator === true && URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)
+  const refusal = known ? undefined : judgeUrl(url, policy)
+  return refusal && egressError('target_denied', `the target ${refusal.message}`)
+}
+
+function agentOf(agents: Agents, request: EgressRequest): Agent | EgressError {
+  try {
+    return agents.of(request)
+  } catch {
+    // Not the client's own words: they may quote the key.
+    const fix =
+      'check that they are PEM, that the key is not encrypted and that it belongs to the certificate'
+    const message = `the client certificate, its key or the authority cannot be used for TLS; ${fix}`
+    return egressError('client_certificate_invalid', message)
   }
+}
+
+async function send({ agents, policy, limits }: Client, request: EgressRequest): Promise<EgressOutcome> {
+  const refusal = refusalOf(request, policy)
+  if (refusal !== undefined) return { ok: false, error: refusal }
+  const agent = agentOf(agents, request)
+  if ('code' in agent) return { ok: false, error: agent }
   const url = new URL(request.url)
   const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port
-  const place = { place: `${url.hostname}:${port}`, maxHeaderBytes: limits.maxHeaderBytes }
+  const { maxHeaderBytes, maxResponseBytes } = limits
+  const isTls = url.protocol === 'https:'
+  const place = { place: `${url.hostname}:${port}`, isTls, maxHeaderBytes, maxResponseBytes }
+  const stop = new AbortController()
+  const onAbort = (): void => stop.abort()
+  let interim = 0
+  if (request.signal.aborted) onAbort()
+  // cheaper than AbortSignal.any, and gone with the call
+  request.signal.addEventListener('abort', onAbort, { once: true })
   try {
     const head = await agent.request({
       origin: url.origin,
@@ -131,11 +158,22 @@ async function send({ agent, policy, limits }: Client, request: EgressRequest): 
       method: request.method,
       headers: request.headers,
       body: request.body ?? null,
-      signal: request.signal,
+      signal: stop.signal,
+      onInfo() {
+        interim += 1
+        if (interim > maxInterim) stop.abort()
+      },
     })
-    return await receive(head, request, place, limits.maxResponseBytes)
+    return await receive(head, request, place)
   } catch (error) {
+    if (interim > maxInterim) {
+      const most = `more than ${maxInterim} interim (1xx) responses`
+      const message = `${place.place} sent ${most}; send the final one`
+      return { ok: false, error: egressError('invalid_response', message) }
+    }
     return { ok: false, error: callFailure(error, request.signal, place) }
+  } finally {
+    request.signal.removeEventListener('abort', onAbort)
   }
 }
 
@@ -143,34 +181,18 @@ async function send({ agent, policy, limits }: Client, request: EgressRequest): 
 export function createEgress(options: EgressOptions): EgressAgent {
   const policy = policyOf(options)
   const limits = { ...defaults, ...options }
-  const extra = options.extraAuthorities
-  const connector = createConnector({
+  const agents = createAgents({
     policy,
+    limits,
     clock: options.clock,
     resolve: options.resolver ?? systemResolver(options.clock),
     dial: options.dial ?? dial,
-    connectTimeoutMs: limits.connectTimeoutMs,
-    authorities: extra === undefined ? undefined : [...getCACertificates('default'), ...extra],
-  })
-  const agent = new Agent({
-    connect: connector.connect,
-    connections: limits.connectionsPerOrigin,
-    pipelining: 1,
-    allowH2: false,
-    maxHeaderSize: limits.maxHeaderBytes,
-    // A handler may rightly think for hours before it answers: the caller's signal is the deadline.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    keepAliveTimeout: limits.idleTimeoutMs,
-    keepAliveMaxTimeout: limits.idleTimeoutMs,
+    extraAuthorities: options.extraAuthorities,
   })
   return {
-    request: (request) => send({ agent, policy, limits }, request),
+    request: (request) => send({ agents, policy, limits }, request),
     checkTargetUrl: (url) => judgeUrl(url, policy),
     checkTargetHeaders: headerFaults,
-    async close() {
-      connector.close()
-      await agent.destroy()
-    },
+    close: () => agents.close(),
   }
 }

@@ -11,6 +11,7 @@ import type { JsonValue, LogLine } from '@belfry/contract'
 import { functionRoute } from '../../../domain/route.ts'
 import type { Clock, Timer } from '../../../ports/clock.ts'
 import type { Handler, HandlerRequest, HandlerResult } from '../../../ports/handler.ts'
+import type { SecretSource } from '../../../ports/secrets.ts'
 import type { LogKept, WorkerStore } from '../../../ports/worker-store.ts'
 
 const progressMs = 1_000
@@ -23,6 +24,8 @@ export interface FunctionTools {
     of: HandlerRequest,
     chunk: { firstLine: number; lines: readonly LogLine[] },
   ) => Promise<LogKept | undefined>
+  /** Those that its job names, by name. */
+  readonly secrets: ReadonlyMap<string, string>
 }
 
 /** Answers as a handler does, and never rejects. */
@@ -32,6 +35,7 @@ export interface FunctionHandlerOptions {
   readonly tenantId: string
   readonly functions: ReadonlyMap<string, FunctionBody>
   readonly workers: Pick<WorkerStore, 'appendLogs' | 'reportProgress'>
+  readonly secrets: SecretSource
   readonly clock: Clock
 }
 
@@ -42,17 +46,26 @@ export function createFunctionHandler(options: FunctionHandlerOptions): Handler 
     progress: ({ sessionId, runId, leaseEpoch }, word) =>
       progress.note(sessionId, { runId, leaseEpoch, progress: word }),
     async log({ sessionId, runId, leaseEpoch }, chunk) {
-      const appended = [{ runId, leaseEpoch, ...chunk }]
+      const appended = [{ tenantId, runId, leaseEpoch, ...chunk }]
       return (await workers.appendLogs(sessionId, appended))[0]
     },
+    secrets: new Map(),
   }
+  async function withSecrets(body: FunctionBody, request: HandlerRequest): Promise<HandlerResult> {
+    const answer = await options.secrets.resolve(request)
+    if (answer.ok) return body(request, { ...tools, secrets: answer.values })
+    const { retryable, ...error } = answer.fault
+    return { outcome: 'failed', retryable, error }
+  }
+
   return {
     kind: 'function',
     routes: [...functions.keys()].map((name) => functionRoute(tenantId, name)),
     execute(request) {
       const { handler } = request
       const body = handler.kind === 'function' ? functions.get(handler.name) : undefined
-      return body === undefined ? Promise.resolve(missing(request)) : body(request, tools)
+      if (body === undefined || handler.kind !== 'function') return Promise.resolve(missing(request))
+      return handler.secrets === undefined ? body(request, tools) : withSecrets(body, request)
     },
     close: async () => progress.stop(),
   }

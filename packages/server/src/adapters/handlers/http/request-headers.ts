@@ -8,6 +8,10 @@
  *   Belfry-Lease-Epoch   grows with every claim of the run; a target may refuse one smaller than it has seen
  *   Belfry-Scheduled-For nominal time of the occurrence, RFC 3339 UTC; only on scheduled runs
  *   traceparent          W3C trace context of the attempt
+ *   Authorization        Bearer and a token, for jobs with `oauth2`
+ *   Belfry-Callback-Url, Belfry-Callback-Token
+ *                        where and by what a target may report that takes the run over; with `async`
+ *   webhook-…            id, timestamp and signatures, for jobs with `signing` (contract/signature.ts)
  */
 import type { HttpHandlerDefinition } from '@belfry/contract'
 import type { HandlerRequest } from '../../../ports/handler.ts'
@@ -47,9 +51,16 @@ function looksLikeJson(text: string): boolean {
   }
 }
 
+export interface OwnHeaders {
+  /** Of the job, filled. */
+  readonly headers: Readonly<Record<string, string>>
+  /** What Belfry adds for this job: a token, signatures. */
+  readonly added: Readonly<Record<string, string>>
+}
+
 export function callHeaders(
   request: HandlerRequest,
-  own: HttpHandlerDefinition['headers'],
+  { headers: own, added }: OwnHeaders,
   userAgent: string,
   contentType: string | undefined,
 ): Record<string, string> {
@@ -68,5 +79,6 @@ export function callHeaders(
   if (request.scheduledForMs !== null)
     set('Belfry-Scheduled-For', new Date(request.scheduledForMs).toISOString())
   set('traceparent', request.traceparent)
+  for (const [name, value] of Object.entries(added)) set(name, value)
   return Object.fromEntries(headers.values())
 }

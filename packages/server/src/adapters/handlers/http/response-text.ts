@@ -4,7 +4,8 @@
  * and never half a character. A compressed body is kept as it came, in base64, because nothing is inflated
  * here.
  */
-import { maskKeys, maskSecrets } from '../../../domain/secret-mask.ts'
+import { maskKeys } from '../../../domain/secret-mask.ts'
+import { maskText } from '@belfry/contract/stream-mask'
 import type { EgressResponse } from '../../../ports/egress.ts'
 
 export interface ResponseText {
@@ -48,7 +49,7 @@ export function responseText(
     return encodedText(response, encoding, maxBytes, secrets.length > 0)
   // A cut body may end within a character; `stream` leaves such a rest out instead of replacing it.
   const decoded = new TextDecoder('utf-8').decode(response.body, { stream: response.truncated })
-  const safe = printable(maskKeys(maskSecrets(decoded, secrets, response.truncated)))
+  const safe = printable(maskKeys(maskText(decoded, secrets, response.truncated)))
   const text = cutToBytes(safe, maxBytes)
   return { text, truncated: response.truncated || text.length < safe.length }
 }
@@ -61,7 +62,7 @@ function encodedText(
 ): ResponseText {
   const name = printable(encoding.slice(0, 64))
   if (leaveOut) {
-    const why = 'left out: it may repeat a secret header of the job'
+    const why = 'left out: it may repeat a secret of the job'
     return { text: `[${response.bodyBytes} bytes of Content-Encoding ${name}, ${why}]`, truncated: true }
   }
   const note = `[${response.bodyBytes} bytes of Content-Encoding ${name}, left as they came, in base64]\n`
