@@ -112,7 +112,6 @@ function createMembership(options: InboxOptions, buffer: MessageBuffer) {
       if (!signal.aborted) fault ??= error
       over.abort()
     }
-    // where a group cannot be joined again, also of one that was left: unheard, it would end this process
     consumer.on('error', failed)
     try {
       consumer.on('consumer:group:join', () => {
