@@ -76,7 +76,7 @@ it(`asks the database next to nothing with ${scheduleCount} schedules far ahead`
   const frame = new Set(['BEGIN', 'COMMIT', ...entered.map(([name]) => name)])
   const busiest = [...counts].filter(([name]) => !frame.has(name)).map(([, count]) => count)
   expect(transactions, 'the log must show what is asked').toBeGreaterThan(0)
-  expect(transactions, named.join('\n')).toBeLessThan(3.25 * seconds)
+  expect(transactions, named.join('\n')).toBeLessThan(2.75 * seconds)
   expect(Math.max(...busiest), named.join('\n')).toBeLessThanOrEqual(seconds + 1)
   expect(counts.get('timers_scan') ?? 0, named.join('\n')).toBeLessThanOrEqual(3)
   expect(share).toBeLessThan(5)

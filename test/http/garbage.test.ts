@@ -34,6 +34,16 @@ describe('garbage', () => {
   ]
   const anyPath = fc.constantFrom(...paths)
 
+  it('a parameter that no route reads is refused, and nothing is done', async () => {
+    const body = { jobs: [{ name: 'dry' }] }
+    const refused = await t.call('POST', '/v1/functions?dryRun=true', { body })
+    expect([refused.status, refused.body.code]).toEqual([400, 'invalid_request'])
+    expect(refused.body.errors).toEqual([
+      { pointer: '/query/dryRun', message: 'is unknown: this route takes no parameters' },
+    ])
+    expect((await t.call('GET', '/v1/jobs?name=dry')).body.items).toEqual([])
+  })
+
   it('any bytes never make a 500', async () => {
     const bytes = fc.uint8Array({ maxLength: 200 }).map((each) => Buffer.from(each))
     await fc.assert(

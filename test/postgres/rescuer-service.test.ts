@@ -77,7 +77,7 @@ describe('the service', () => {
     const healedAtMs: number[] = []
     const store: RunStore = {
       ...fixture.store,
-      endExpiredSessions: async () => ({ sessionIds: [], claims: false }),
+      endExpiredSessions: async () => ({ sessionIds: [], claims: false, parkedDue: false }),
       settleClaims: async () => 0,
       stuckRuns: async () => ({ runs: [], nowMs: 0 }),
       async healHeldRuns() {
@@ -104,7 +104,7 @@ describe('the service', () => {
     let swept = 0
     const store: RunStore = {
       ...fixture.store,
-      endExpiredSessions: async () => ({ sessionIds: [], claims: true }),
+      endExpiredSessions: async () => ({ sessionIds: [], claims: true, parkedDue: false }),
       settleClaims: async (limit, which) => {
         asked.push(which)
         return limit
@@ -134,7 +134,7 @@ describe('the service', () => {
     let swept = 0
     const store: RunStore = {
       ...fixture.store,
-      endExpiredSessions: async () => ({ sessionIds: [sessionId], claims: true }),
+      endExpiredSessions: async () => ({ sessionIds: [sessionId], claims: true, parkedDue: false }),
       settleClaims: async (_, which) => {
         asked.push(which)
         if (asked.length > 1) throw new BelfryError('database_unavailable', 'The connection broke.')

@@ -36,6 +36,8 @@ export interface FakeKubernetes {
   readonly pod: () => Promise<FakePod>
   /** From now on it answers 503, or again as before. */
   readonly break: (isBroken: boolean) => void
+  /** How many requests it answered so. */
+  readonly refused: () => number
   readonly close: () => Promise<void>
 }
 
@@ -53,7 +55,7 @@ export async function startFakeKubernetes(): Promise<FakeKubernetes> {
     (['jobs', 'networkpolicies', 'pods', 'secrets'] as const).map((kind) => [kind, new Map()]),
   )
   const tails = new Map<string, PodTail>()
-  const state = { broken: false, uid: 0 }
+  const state = { broken: false, refused: 0, uid: 0 }
   const all = (kind: Kind): Map<string, Kept> => kept.get(kind) ?? new Map<string, Kept>()
 
   const server = createServer((request, response) => {
@@ -80,6 +82,7 @@ export async function startFakeKubernetes(): Promise<FakeKubernetes> {
     break: (isBroken) => {
       state.broken = isBroken
     },
+    refused: () => state.refused,
     async close() {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
@@ -145,7 +148,7 @@ const ofContainer = { name: 'job', image: '', imageID: '', ready: false, restart
 interface World {
   readonly kept: (kind: Kind) => Map<string, Kept>
   readonly tails: Map<string, PodTail>
-  readonly state: { broken: boolean; uid: number }
+  readonly state: { broken: boolean; refused: number; uid: number }
 }
 
 /** Whatever the group: the kind says it. */
@@ -155,6 +158,7 @@ const pathForm =
 async function answer(world: World, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://fake')
   const [, namespace, kind, name, log] = pathForm.exec(url.pathname) ?? []
+  if (world.state.broken) world.state.refused++
   if (world.state.broken) return status(response, 503, 'the server is currently unable to handle the request')
   if (namespace !== fakeNamespace || kind === undefined)
     return status(response, 404, `no path ${url.pathname}`)

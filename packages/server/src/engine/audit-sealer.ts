@@ -102,7 +102,7 @@ export function createAuditSealer(options: AuditSealerOptions): AuditSealer {
       if (!elector.heldShards().some(({ shard }) => shard === auditShard)) return leastPauseMs
       const { waiting, unsigned } = await sealing.look()
       const idle = !waiting && (!unsigned || signer === undefined)
-      pauseMs = idle ? Math.min(longestPauseMs, pauseMs * 2) : leastPauseMs
+      pauseMs = idle ? Math.min(longestPauseMs, pauseMs * 4) : leastPauseMs
       if (waiting) await sealAll()
       if (!idle) await signDue(checkpointMs)
       if (clock.monotonicMs() - cutAtMs > cutEachMs) {

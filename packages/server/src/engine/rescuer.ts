@@ -93,8 +93,8 @@ export function createRescuer(options: RescuerOptions): Rescuer {
   let nextSweepMs = -Infinity
 
   async function round(signal: AbortSignal): Promise<number> {
-    const { lost, left, fault } = await sessions.end(settledAfterMs, signal)
-    const unreported = (await options.callbacks?.anyDue()) ?? false
+    const { lost, left, parkedDue, fault } = await sessions.end(settledAfterMs, signal)
+    const unreported = parkedDue && ((await options.callbacks?.anyDue()) ?? false)
     if (lost || unreported || clock.monotonicMs() >= nextSweepMs) await sweep(signal)
     sessions.swept()
     await expire(signal)
@@ -165,6 +165,12 @@ function setAside(events: EventSink, { runId }: StuckRun, cause: unknown, retryI
   events.emit('role_failed', { role: 'rescuer', error, retryInMs })
 }
 
+interface Due {
+  /** It is time to look for runs of lost sessions. */
+  readonly lost: boolean
+  readonly parkedDue: boolean
+}
+
 /** Ends sessions and settles claims. */
 function createSessionEnder({ store, events }: RescuerOptions) {
   let ended: readonly string[] = []
@@ -173,9 +179,8 @@ function createSessionEnder({ store, events }: RescuerOptions) {
   let left = false
 
   return {
-    /** `lost`: it is time to look for runs of lost sessions. */
-    async end(olderThanMs: number, signal?: AbortSignal): Promise<Settled & { readonly lost: boolean }> {
-      const { sessionIds, claims } = await store.endExpiredSessions(olderThanMs)
+    async end(olderThanMs: number, signal?: AbortSignal): Promise<Settled & Due> {
+      const { sessionIds, claims, parkedDue } = await store.endExpiredSessions(olderThanMs)
       ended = sessionIds
       for (const sessionId of ended) events.emit('session_lost', { sessionId, role: 'worker' })
       lost = [...lost, ...ended]
@@ -185,7 +190,7 @@ function createSessionEnder({ store, events }: RescuerOptions) {
         fault: cause instanceof Error ? cause : new Error(String(cause)),
       }))
       left = settled.left
-      return { ...settled, lost: lost.length > 0 }
+      return { ...settled, lost: lost.length > 0, parkedDue }
     },
     /** Their runs were looked for; for those that ended just now that is done once more. */
     swept(): void {

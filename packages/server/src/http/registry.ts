@@ -95,6 +95,18 @@ export function registerRoutes(app: FastifyInstance, options: RegistryOptions): 
     registerRoute(app, name, options.endpoints, options, { busy, busyWorkers, busyWaits })
 }
 
+/** What is not read is refused: somebody may have meant `?dryRun=true`. */
+function refuseUnread(route: Route, request: FastifyRequest): void {
+  if (route.body === undefined && request.body !== undefined)
+    throw invalidRequest([{ pointer: '', message: 'must be empty: this route takes no body' }])
+  if (route.query !== undefined) return
+  const faults = Object.keys(request.query as object).map((name) => ({
+    pointer: `/query/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+    message: 'is unknown: this route takes no parameters',
+  }))
+  if (faults.length > 0) throw invalidRequest(faults)
+}
+
 function registerRoute<Name extends RouteName>(
   app: FastifyInstance,
   name: Name,
@@ -110,9 +122,7 @@ function registerRoute<Name extends RouteName>(
     config: { access: route.permission, routeName: name },
     schema: schemaOf(name, route),
     handler: async (request, reply) => {
-      if (route.body === undefined && request.body !== undefined) {
-        throw invalidRequest([{ pointer: '', message: 'must be empty: this route takes no body' }])
-      }
+      refuseUnread(route, request)
       const known = endpoints[name]
       if (known.as === 'public') {
         const parts = { ...partsOf<Name>(request), request, visitor: visitorOf(request) }

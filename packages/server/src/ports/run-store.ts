@@ -189,6 +189,8 @@ export interface RunStore {
     sessionIds: readonly string[]
     /** Whether there are claims to settle, of that age. */
     claims: boolean
+    /** Whether runs that a target took over may be due. */
+    parkedDue: boolean
   }>
   /**
    * Settles what is held by claims, at most so many of them, for `stuckRuns` to see; answers how many. Either

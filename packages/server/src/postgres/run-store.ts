@@ -100,7 +100,8 @@ function rescuing(
   return {
     async endExpiredSessions(claimsOlderThanMs = 0) {
       const [row] = await db.run(engine, endExpiredSessions, [claimsOlderThanMs])
-      return { sessionIds: row?.session_ids ?? [], claims: row?.claims ?? false }
+      const { session_ids: sessionIds = [], claims = false, parked_due: parkedDue = false } = row ?? {}
+      return { sessionIds, claims, parkedDue }
     },
     async settleClaims(limit, { olderThanMs = 0, sessionIds } = {}) {
       const [row] =

@@ -140,10 +140,10 @@ FROM held`,
 
 /**
  * A session that is being renewed at this instant is locked, and passed over. Tells besides whether there are
- * claims to settle, of that age.
+ * claims to settle, of that age, and parked runs that are due: a look of its own would be a transaction more.
  */
 export const endExpiredSessions = statement<
-  { readonly session_ids: readonly string[]; readonly claims: boolean },
+  { readonly session_ids: readonly string[]; readonly claims: boolean; readonly parked_due: boolean },
   [olderThanMs: number]
 >(
   'belfry_end_expired_sessions',
@@ -158,5 +158,6 @@ WITH ended AS (
 SELECT (SELECT coalesce(json_agg(id), '[]') FROM ended) AS session_ids,
        EXISTS (
          SELECT FROM belfry.claim WHERE claimed_at <= belfry.now() - $1::float8 * interval '1 millisecond'
-       ) AS claims`,
+       ) AS claims,
+       EXISTS (SELECT FROM belfry.callback WHERE due_at <= belfry.now()) AS parked_due`,
 )
