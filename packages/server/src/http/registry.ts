@@ -42,7 +42,7 @@ import { etagOf } from './etag.ts'
 import { fingerprintOf, keptAnswer, onceOnly } from './idempotency.ts'
 import { withKnownLanes } from './known-lanes.ts'
 import { schemaOf } from './plugins/openapi.ts'
-import { invalidRequest, validatePart } from './validation.ts'
+import { refuseUnread, validatePart } from './validation.ts'
 
 /** What a stream holds for a slow reader, besides the page under way. */
 const bufferedBytes = 64 * 1024
@@ -93,18 +93,6 @@ export function registerRoutes(app: FastifyInstance, options: RegistryOptions): 
   const busyWaits = createBusyKeys(options.inFlightPerWorkerKey)
   for (const name of Object.keys(routes) as RouteName[])
     registerRoute(app, name, options.endpoints, options, { busy, busyWorkers, busyWaits })
-}
-
-/** What is not read is refused: somebody may have meant `?dryRun=true`. */
-function refuseUnread(route: Route, request: FastifyRequest): void {
-  if (route.body === undefined && request.body !== undefined)
-    throw invalidRequest([{ pointer: '', message: 'must be empty: this route takes no body' }])
-  if (route.query !== undefined) return
-  const faults = Object.keys(request.query as object).map((name) => ({
-    pointer: `/query/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
-    message: 'is unknown: this route takes no parameters',
-  }))
-  if (faults.length > 0) throw invalidRequest(faults)
 }
 
 function registerRoute<Name extends RouteName>(

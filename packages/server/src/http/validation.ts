@@ -2,7 +2,7 @@
  * Checks the parts of a request against their schemas. The words for each fault are those of the contract
  * (field-faults.ts), the same that files are refused with.
  */
-import type { ErrorDetail } from '@belfry/contract'
+import type { ErrorDetail, Route } from '@belfry/contract'
 import { BelfryError, fieldFaults } from '@belfry/contract'
 import type { z } from 'zod'
 
@@ -37,4 +37,19 @@ export function invalidRequest(errors: readonly ErrorDetail[]): BelfryError {
   return new BelfryError('invalid_request', `The request does not fit: ${shown.join('; ')}${more}.`, {
     errors,
   })
+}
+
+/** What is not read is refused: somebody may have meant `?dryRun=true`. */
+export function refuseUnread(
+  route: Pick<Route, 'body' | 'query'>,
+  request: { readonly body: unknown; readonly query: unknown },
+): void {
+  if (route.body === undefined && request.body !== undefined)
+    throw invalidRequest([{ pointer: '', message: 'must be empty: this route takes no body' }])
+  if (route.query !== undefined) return
+  const faults = Object.keys(request.query as object).map((name) => ({
+    pointer: `/query/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+    message: 'is unknown: this route takes no parameters',
+  }))
+  if (faults.length > 0) throw invalidRequest(faults)
 }
